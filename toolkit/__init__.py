@@ -1,0 +1,43 @@
+"""Pack datasets into pinned, verifiable Arrow shards, and train from them at full speed.
+
+    import toolkit
+    from toolkit import slot
+
+    ds = toolkit.open("flowers@sha256:9f2c31ab44de", split="train")
+    steps = slot("image").decode_image().resize_short(256).center_crop(224).normalize("imagenet")
+    for batch in ds.loader(toolkit.pipeline(steps), batch_size=64, shuffle="full", output="torch"):
+        train(batch["image"], batch["label"])
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from toolkit.loader.dataset import Dataset, open
+    from toolkit.loader.loader import Loader
+    from toolkit.pipelines.slots import Pipeline, Slot, pipeline, slot
+
+__all__ = ["Dataset", "Loader", "Pipeline", "Slot", "__version__", "open", "pipeline", "slot"]
+
+__version__ = "0.1.0.dev0"
+
+_HOMES = {
+    "Dataset": "toolkit.loader.dataset",
+    "Loader": "toolkit.loader.loader",
+    "Pipeline": "toolkit.pipelines.slots",
+    "Slot": "toolkit.pipelines.slots",
+    "open": "toolkit.loader.dataset",
+    "pipeline": "toolkit.pipelines.slots",
+    "slot": "toolkit.pipelines.slots",
+}
+
+
+def __getattr__(name: str) -> object:
+    # Late, so that `toolkit --help` and `import toolkit.errors` cost neither numpy nor pyarrow.
+    if name not in _HOMES:
+        raise AttributeError(f"module 'toolkit' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value

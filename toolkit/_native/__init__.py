@@ -1,0 +1,1 @@
+"""Compiled kernels. Each takes plain buffers, checks every range, and imports nothing of toolkit."""

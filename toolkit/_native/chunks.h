@@ -1,0 +1,46 @@
+/* CRC32C and copies out of a memory map that survive a truncated file. Shared by the chunks_*.c files. */
+#ifndef TOOLKIT_CHUNKS_H
+#define TOOLKIT_CHUNKS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { TK_CHUNK_BYTES = 16384 };
+
+/* Status of one checked read. */
+enum {
+    TK_READ_OK = 0,
+    TK_READ_NULL = 1,     /* the row is null: not an error */
+    TK_READ_CRC = 2,      /* a chunk's bytes have another CRC32C than the shard's metadata says */
+    TK_READ_FAULT = 3,    /* the map has no bytes there: the file was cut short while open */
+    TK_READ_RANGE = 4,    /* offsets that lie outside their buffer */
+};
+
+/* CRC32C (Castagnoli) of n bytes, continuing from crc (0 to start). Safe from any thread. */
+uint32_t tk_crc32c(uint32_t crc, const uint8_t *data, size_t n);
+
+/* The same by tables, whatever the processor has: the portable path, for tests. */
+uint32_t tk_crc32c_table(uint32_t crc, const uint8_t *data, size_t n);
+
+/* Name of the implementation that tk_crc32c picked on this processor. */
+const char *tk_crc32c_backend(void);
+
+/* memcpy that returns -1 instead of dying when src lies in a map whose file was truncated. */
+int tk_guarded_copy(void *dst, const void *src, size_t n);
+
+/* Put the SIGBUS handler in place (again, if somebody replaced it since); 0 or errno. */
+int tk_guard_install(void);
+
+/* One record batch body inside a map. bits has one bit a chunk: set once the chunk was checked. */
+typedef struct {
+    const uint8_t *body;
+    int64_t length;
+    const uint32_t *crcs;
+    uint8_t *bits;
+} tk_body;
+
+/* Copy body[start, start + n) to dst, checking every chunk it touches that wasn't checked before.
+   tmp is TK_CHUNK_BYTES of scratch. Returns a TK_READ_ status; *bad_chunk is set with TK_READ_CRC and _FAULT. */
+int tk_checked_copy(const tk_body *body, int64_t start, int64_t n, uint8_t *dst, uint8_t *tmp, int64_t *bad_chunk);
+
+#endif

@@ -1,0 +1,60 @@
+from typing_extensions import Buffer
+
+import numpy as np
+from numpy.typing import NDArray
+
+CHUNK_BYTES: int
+READ_OK: int
+READ_NULL: int
+READ_CRC: int
+READ_FAULT: int
+READ_RANGE: int
+
+def crc32c(data: Buffer, crc: int = 0, *, table: bool = False) -> int: ...
+def crc32c_backend() -> str: ...
+
+class ChunkSums:
+    def update(self, data: Buffer) -> None: ...
+    def digest(self) -> bytes: ...
+
+class ShardMap:
+    length: int
+    def __init__(self, fd: int, length: int) -> None: ...
+
+class Body:
+    rows: int
+    buffer_count: int
+    def __init__(
+        self, shard: ShardMap, offset: int, length: int, rows: int, sums: bytes, buffers: NDArray[np.int64]
+    ) -> None: ...
+    @property
+    def checked_chunks(self) -> int: ...
+    def read(self, start: int, out: Buffer) -> tuple[int, int]: ...
+
+class FetchBuffer:
+    nbytes: int
+    def take(self, address: int, length: int) -> bytes: ...
+
+def fetch_fixed(
+    bodies: list[Body],
+    rows: NDArray[np.int64],
+    validity: NDArray[np.int32],
+    data: int,
+    width: int,
+    out: NDArray[np.uint8],
+    statuses: NDArray[np.int32],
+    bad_chunks: NDArray[np.int64],
+) -> int: ...
+def fetch_binary(
+    bodies: list[Body],
+    rows: NDArray[np.int64],
+    validity: NDArray[np.int32],
+    offsets: int,
+    data: int,
+    offset_width: int,
+    into: FetchBuffer,
+    addresses: NDArray[np.uint64],
+    lengths: NDArray[np.int64],
+    statuses: NDArray[np.int32],
+    bad_chunks: NDArray[np.int64],
+) -> int: ...

@@ -1,0 +1,132 @@
+/* Copies out of a memory map: under a SIGBUS guard, checked chunk by chunk.
+ *
+ * Reading a mapped page beyond a file's end raises SIGBUS, which kills the process: a truncated file, a failing disk.
+ * The handler jumps back into tk_guarded_copy when the faulting address lies in the range that this thread is copying
+ * right now; any other SIGBUS goes to the handler that was there before. */
+#include "chunks.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <string.h>
+
+typedef struct {
+    sigjmp_buf env;
+    const uint8_t *start;
+    const uint8_t *end;
+    volatile sig_atomic_t active;
+} guard_state;
+
+static __thread guard_state guard;
+static struct sigaction previous;
+static pthread_mutex_t install_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void on_sigbus(int signal_number, siginfo_t *info, void *context)
+{
+    const uint8_t *address = (const uint8_t *)info->si_addr;
+    if (guard.active && address >= guard.start && address < guard.end)
+        siglongjmp(guard.env, 1);
+    if (previous.sa_flags & SA_SIGINFO) {
+        previous.sa_sigaction(signal_number, info, context);
+    } else if (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN) {
+        previous.sa_handler(signal_number);
+    } else {
+        /* Back to the default action: the faulting instruction runs again and ends the process as it would have. */
+        struct sigaction fallback;
+        memset(&fallback, 0, sizeof fallback);
+        fallback.sa_handler = SIG_DFL;
+        sigemptyset(&fallback.sa_mask);
+        sigaction(SIGBUS, &fallback, NULL);
+    }
+}
+
+int tk_guard_install(void)
+{
+    struct sigaction current;
+    int status = 0;
+    if (sigaction(SIGBUS, NULL, &current) != 0)
+        return errno;
+    if ((current.sa_flags & SA_SIGINFO) && current.sa_sigaction == on_sigbus)
+        return 0;
+    pthread_mutex_lock(&install_lock);
+    if (sigaction(SIGBUS, NULL, &current) != 0) {
+        status = errno;
+    } else if (!((current.sa_flags & SA_SIGINFO) && current.sa_sigaction == on_sigbus)) {
+        struct sigaction ours;
+        memset(&ours, 0, sizeof ours);
+        ours.sa_sigaction = on_sigbus;
+        /* SA_NODEFER: siglongjmp leaves the handler without restoring the mask, which saves a system call a copy. */
+        ours.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
+        sigemptyset(&ours.sa_mask);
+        previous = current;
+        if (sigaction(SIGBUS, &ours, NULL) != 0)
+            status = errno;
+    }
+    pthread_mutex_unlock(&install_lock);
+    return status;
+}
+
+int tk_guarded_copy(void *dst, const void *src, size_t n)
+{
+    guard.start = (const uint8_t *)src;
+    guard.end = (const uint8_t *)src + n;
+    if (sigsetjmp(guard.env, 0) != 0) {
+        guard.active = 0;
+        return -1;
+    }
+    guard.active = 1;
+    __asm__ volatile("" ::: "memory");
+    memcpy(dst, src, n);
+    __asm__ volatile("" ::: "memory");
+    guard.active = 0;
+    return 0;
+}
+
+int tk_checked_copy(const tk_body *body, int64_t start, int64_t n, uint8_t *dst, uint8_t *tmp, int64_t *bad_chunk)
+{
+    if (start < 0 || n < 0 || start > body->length || n > body->length - start)
+        return TK_READ_RANGE;
+    int64_t end = start + n;
+    while (start < end) {
+        int64_t chunk = start / TK_CHUNK_BYTES;
+        int64_t chunk_start = chunk * TK_CHUNK_BYTES;
+        int64_t chunk_end = chunk_start + TK_CHUNK_BYTES;
+        if (chunk_end > body->length)
+            chunk_end = body->length;
+        uint8_t mask = (uint8_t)(1u << (chunk & 7));
+        *bad_chunk = chunk;
+        if (__atomic_load_n(&body->bits[chunk >> 3], __ATOMIC_RELAXED) & mask) {
+            /* Checked before: take as many checked chunks as follow each other in one copy. */
+            int64_t stop = chunk_end;
+            while (stop < end) {
+                int64_t next = stop / TK_CHUNK_BYTES;
+                if (!(__atomic_load_n(&body->bits[next >> 3], __ATOMIC_RELAXED) & (1u << (next & 7))))
+                    break;
+                stop = stop + TK_CHUNK_BYTES < body->length ? stop + TK_CHUNK_BYTES : body->length;
+            }
+            if (stop > end)
+                stop = end;
+            if (tk_guarded_copy(dst, body->body + start, (size_t)(stop - start)) != 0)
+                return TK_READ_FAULT;
+            dst += stop - start;
+            start = stop;
+            continue;
+        }
+        /* The bytes that are handed on must be the bytes that were summed: copy first, then check the copy. */
+        int64_t stop = chunk_end < end ? chunk_end : end;
+        int whole = start == chunk_start && stop == chunk_end;
+        uint8_t *target = whole ? dst : tmp;
+        size_t chunk_bytes = (size_t)(chunk_end - chunk_start);
+        if (tk_guarded_copy(target, body->body + chunk_start, chunk_bytes) != 0)
+            return TK_READ_FAULT;
+        if (tk_crc32c(0, target, chunk_bytes) != body->crcs[chunk])
+            return TK_READ_CRC;
+        if (!whole)
+            memcpy(dst, tmp + (start - chunk_start), (size_t)(stop - start));
+        __atomic_fetch_or(&body->bits[chunk >> 3], mask, __ATOMIC_RELAXED);
+        dst += stop - start;
+        start = stop;
+    }
+    return TK_READ_OK;
+}

@@ -1,0 +1,62 @@
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+# A C-contiguous buffer of bytes: bytes, bytearray, memoryview or a uint8 array.
+_Bytes = bytes | bytearray | memoryview | NDArray[np.uint8]
+
+OK: int
+NOT_JPEG: int
+UNSUPPORTED: int
+TRUNCATED: int
+CORRUPT: int
+TOO_LARGE: int
+NO_MEMORY: int
+MAX_SIDE: int
+MAX_PIXELS: int
+
+class ImageError(ValueError):
+    status: int
+    def __init__(self, status: int, message: str) -> None: ...
+
+class Scratch:
+    def __init__(self) -> None: ...
+    @property
+    def nbytes(self) -> int: ...
+    def message(self, index: int) -> str: ...
+
+class ImageProgram:
+    def __init__(
+        self,
+        stages: Sequence[tuple[int, int, int]],
+        *,
+        scale: Sequence[float] | None = None,
+        bias: Sequence[float] | None = None,
+        max_pixels: int = 178956970,
+    ) -> None: ...
+    @property
+    def stages(self) -> tuple[tuple[int, int, int], ...]: ...
+    @property
+    def output_dtype(self) -> np.dtype[Any]: ...
+    @property
+    def output_shape(self) -> tuple[int, int, int] | None: ...
+    def run(
+        self,
+        addresses: NDArray[np.uint64],
+        lengths: NDArray[np.int64],
+        out_addresses: NDArray[np.uint64],
+        out_size_bytes: int,
+        scratch: Scratch,
+        statuses: NDArray[np.int32],
+    ) -> int: ...
+    def run_pixels(
+        self, pixels: NDArray[np.uint8], out_address: int, out_size_bytes: int, scratch: Scratch
+    ) -> None: ...
+    def decode(self, data: _Bytes, scratch: Scratch) -> NDArray[Any]: ...
+    def apply(self, pixels: NDArray[np.uint8], scratch: Scratch) -> NDArray[Any]: ...
+
+def probe(data: _Bytes) -> tuple[int, int, int, int, bool]: ...
+def simd_level() -> str: ...
+def _set_simd_level(name: str) -> None: ...

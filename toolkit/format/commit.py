@@ -1,0 +1,172 @@
+"""Publish a version of a dataset so that a kill at any instant leaves the old version or the new one.
+
+Order: shards (temporary name, fsync, rename), tables, manifests/<pin>.json, the folders, and manifest.json last.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from types import TracebackType
+from typing import Self
+
+from toolkit.errors import ExistsError, UsageError
+from toolkit.format.manifest import Manifest, encode_manifest
+from toolkit.format.pin import MANIFEST, MANIFESTS, REPORTS, SHARDS, TABLES
+from toolkit.format.tables import sha256
+from toolkit.storage.local import TEMPORARY_PREFIX, fsync_directory, storage_errors, write_durable
+
+__all__ = ["Transaction"]
+
+_LOCK = ".lock"
+_OWN = {MANIFEST, MANIFESTS, TABLES, SHARDS, REPORTS, _LOCK}
+
+
+class Transaction:
+    """One writer's exclusive hold on a dataset folder. Owns the lock, and every file it published until commit().
+
+    Leaving the `with` block without commit() removes what was published and, if it was made here, the folder.
+    """
+
+    def __init__(self, root: str, *, overwrite: bool = False) -> None:
+        """Lock `root`, which is made if it isn't there.
+
+        Raises:
+            ExistsError: It has a dataset and `overwrite` is not set, or another pack is writing it.
+            UsageError: It has files that are none of a dataset's.
+            StorageError: The file system refuses.
+        """
+        self.root = root
+        self._published: list[str] = []
+        self._made: list[str] = []
+        self._committed = False
+        with storage_errors("create", root):
+            if os.path.exists(root) and not os.path.isdir(root):
+                raise UsageError(f"{root!r} is a file: give a folder for the dataset")
+            foreign = sorted(set(os.listdir(root)) - _OWN) if os.path.isdir(root) else []
+            if foreign:
+                raise UsageError(
+                    f"{root!r} holds other files ({foreign[0]!r}{', …' if len(foreign) > 1 else ''}): "
+                    "give a new or empty folder for the dataset"
+                )
+            self._make_folder(root)
+            self._lock = self._take_lock()
+            try:
+                if os.path.exists(os.path.join(root, MANIFEST)) and not overwrite:
+                    raise ExistsError(
+                        f"{root!r} already holds a dataset: choose another folder, or --on-existing overwrite "
+                        "(older versions stay readable by their pins)"
+                    )
+                for folder in (SHARDS, TABLES, MANIFESTS, REPORTS):
+                    self._make_folder(os.path.join(root, folder))
+                self._remove_temporaries()
+            except BaseException:
+                self._release()
+                raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not self._committed:
+            for path in self._published:
+                with contextlib.suppress(OSError):
+                    os.unlink(path)
+            with contextlib.suppress(OSError):
+                self._remove_temporaries()
+        self._release()
+
+    def shard_temporary(self, name: str) -> str:
+        """Return the path at which a shard is written before its hash, and so its name, is known."""
+        return os.path.join(self.root, SHARDS, f"{TEMPORARY_PREFIX}{name}")
+
+    def publish_shard(self, temporary: str, name: str) -> str:
+        """Rename a finished, synced shard to its name; return its path inside the dataset."""
+        inside = f"{SHARDS}/{name}"
+        final = os.path.join(self.root, SHARDS, name)
+        with storage_errors("publish", final):
+            if not os.path.exists(final):
+                self._published.append(final)
+            os.replace(temporary, final)
+        return inside
+
+    def add_table(self, data: bytes) -> str:
+        """Write a table; return its sha256."""
+        digest = sha256(data)
+        self._publish(os.path.join(self.root, TABLES, f"{digest}.arrow"), data)
+        return digest
+
+    def commit(self, manifest: Manifest, reports: dict[str, bytes]) -> str:
+        """Make `manifest` the current version; return its pin. `reports` (suffix -> bytes) are not hashed."""
+        data, pin = encode_manifest(manifest)
+        for suffix, report in reports.items():
+            self._publish(os.path.join(self.root, REPORTS, f"{pin}.{suffix}"), report)
+        fsync_directory(os.path.join(self.root, SHARDS))
+        self._publish(os.path.join(self.root, MANIFESTS, f"{pin}.json"), data)
+        fsync_directory(self.root)
+        write_durable(os.path.join(self.root, MANIFEST), data)
+        self._committed = True
+        return pin
+
+    def write_report(self, name: str, data: bytes) -> str:
+        """Write reports/<name> outside of any version, to stay even when nothing is committed; return its path."""
+        path = os.path.join(self.root, REPORTS, name)
+        write_durable(path, data)
+        return path
+
+    def _publish(self, path: str, data: bytes) -> None:
+        if os.path.exists(path):
+            with storage_errors("read", path), open(path, "rb") as file:
+                if file.read() == data:
+                    return
+        else:
+            self._published.append(path)
+        write_durable(path, data)
+
+    def _make_folder(self, path: str) -> None:
+        """Make a folder and those above it that are missing, remembering what was made."""
+        missing = []
+        while path and not os.path.isdir(path):
+            missing.append(path)
+            path = os.path.dirname(path)
+        for folder in reversed(missing):
+            os.mkdir(folder)
+            self._made.append(folder)
+
+    def _take_lock(self) -> int:
+        fd = os.open(os.path.join(self.root, _LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            os.close(fd)
+            raise ExistsError(f"another pack is writing {self.root!r}: wait for it, or stop it") from error
+        return fd
+
+    def _release(self) -> None:
+        if not self._committed:
+            with contextlib.suppress(OSError):
+                if self._made and self._made[0] in (self.root, *self._parents()):
+                    os.unlink(os.path.join(self.root, _LOCK))
+            for folder in reversed(self._made):
+                with contextlib.suppress(OSError):
+                    os.rmdir(folder)
+        os.close(self._lock)
+
+    def _parents(self) -> list[str]:
+        parents, path = [], os.path.dirname(self.root)
+        while path and path != os.path.dirname(path):
+            parents.append(path)
+            path = os.path.dirname(path)
+        return parents
+
+    def _remove_temporaries(self) -> None:
+        """Remove what a killed pack left unfinished; the lock says that nobody is writing it now."""
+        for folder in (self.root, *(os.path.join(self.root, name) for name in (SHARDS, TABLES, MANIFESTS, REPORTS))):
+            if not os.path.isdir(folder):
+                continue
+            for name in os.listdir(folder):
+                if name.startswith(TEMPORARY_PREFIX):
+                    os.unlink(os.path.join(folder, name))

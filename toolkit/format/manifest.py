@@ -1,0 +1,105 @@
+"""The manifest: what a version of a dataset consists of. Its bytes' sha256 is the pin."""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+
+from toolkit.errors import CorruptTableError, FormatError
+from toolkit.format.schema import FORMAT_VERSION, Column
+from toolkit.format.tables import sha256
+
+__all__ = ["LabelCounts", "Manifest", "Split", "TableRef", "encode_manifest", "parse_manifest"]
+
+_KNOWN_FEATURES: frozenset[str] = frozenset()
+
+
+class _Struct(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    pass
+
+
+class TableRef(_Struct):
+    """A shard table: tables/<sha256>.arrow, and what it adds up to."""
+
+    sha256: str
+    shards: int
+    rows: int
+
+
+class LabelCounts(_Struct):
+    """How often each class of a label column occurs in a split, by id; `missing` counts nulls."""
+
+    counts: tuple[int, ...]
+    missing: int
+
+
+class Split(_Struct):
+    """A split: its rows, bytes of shards, class counts by label column, and its shard tables in row order."""
+
+    rows: int
+    bytes: int
+    labels: dict[str, LabelCounts]
+    tables: tuple[TableRef, ...]
+
+
+class Manifest(_Struct):
+    """A version of a dataset.
+
+    Attributes:
+        format: Version of the format.
+        requires: Features a reader must know; an unknown one is refused by name.
+        columns: The columns in order, without __key__ and __digest__.
+        splits: Splits by name.
+        options: The options that shaped the samples.
+        parent: Pin of the version this one appends to.
+        user: Metadata of the user's own.
+    """
+
+    format: int
+    requires: tuple[str, ...]
+    columns: tuple[Column, ...]
+    splits: dict[str, Split]
+    options: dict[str, object]
+    parent: str | None
+    user: dict[str, str]
+
+    @property
+    def table_hashes(self) -> list[str]:
+        """The sha256 of every table this version names, label tables first."""
+        labels = [column.label_table for column in self.columns if column.label_table]
+        return labels + [table.sha256 for split in self.splits.values() for table in split.tables]
+
+
+class _Version(msgspec.Struct):
+    format: int
+    requires: tuple[str, ...] = ()
+
+
+def encode_manifest(manifest: Manifest) -> tuple[bytes, str]:
+    """Return the canonical bytes (sorted keys, UTF-8, indented by one, newline at the end) and their pin."""
+    text = json.dumps(msgspec.to_builtins(manifest), ensure_ascii=False, sort_keys=True, indent=1)
+    data = text.encode() + b"\n"
+    return data, sha256(data)
+
+
+def parse_manifest(data: bytes, name: str) -> Manifest:
+    """Read a manifest; `name` is for the error.
+
+    Raises:
+        FormatError: It has a newer format or requires features that this version doesn't know.
+        CorruptTableError: It isn't a manifest.
+    """
+    try:
+        version = msgspec.json.decode(data, type=_Version)
+        if version.format != FORMAT_VERSION:
+            raise FormatError(
+                f"{name} has format {version.format}; this version of toolkit reads format {FORMAT_VERSION}: "
+                "install a newer toolkit"
+            )
+        unknown = sorted(set(version.requires) - _KNOWN_FEATURES)
+        if unknown:
+            raise FormatError(f"{name} requires {', '.join(unknown)}, unknown here: install a newer toolkit")
+        return msgspec.json.decode(data, type=Manifest)
+    except msgspec.MsgspecError as error:
+        raise CorruptTableError(f"{name} isn't a manifest of format {FORMAT_VERSION}: {error}") from error

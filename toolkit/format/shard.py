@@ -1,0 +1,289 @@
+"""Write one shard: samples -> record batches -> an Arrow IPC file with chunk sums, and its line of a shard table."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import os
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import BinaryIO, cast
+
+import pyarrow as pa
+
+from toolkit._native.chunks import ChunkSums
+from toolkit.format.digest import DigestEncoder
+from toolkit.format.schema import DIGEST
+from toolkit.storage.local import storage_errors
+
+__all__ = ["BATCH_BODY_BYTES", "SUMS_KEY", "BatchPlace", "ShardRecord", "ShardWriter", "row_bytes"]
+
+BATCH_BODY_BYTES = 16 * 1024 * 1024
+SUMS_KEY = "toolkit.crc32c"
+_WRITE_BUFFER_BYTES = 1024 * 1024
+_OPTIONS = pa.ipc.IpcWriteOptions(metadata_version=pa.ipc.MetadataVersion.V5, compression=None, use_threads=False)
+_PADDING_BYTES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class BatchPlace:
+    """A record batch in a shard: where its message starts, bytes of metadata and body, rows."""
+
+    offset: int
+    metadata_bytes: int
+    body_bytes: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class ShardRecord:
+    """A shard's line in a shard table. `path` is inside the dataset."""
+
+    path: str
+    rows: int
+    bytes: int
+    sha256: bytes
+    nonbody_sha256: bytes
+    batches: tuple[BatchPlace, ...]
+    tokens: int = 0
+
+
+class ShardWriter:
+    """Writes samples to one file. Owns the file until close(); the caller names, syncs and renames it.
+
+    Batches are cut greedily: a row that would take the body over 16 MiB opens the next one.
+    """
+
+    def __init__(self, path: str, schema: pa.Schema, *, batch_body_bytes: int = BATCH_BODY_BYTES) -> None:
+        self._path = path
+        self._schema = schema
+        self._encoder = DigestEncoder(schema)
+        self._batch_limit = batch_body_bytes
+        self._columns: list[list[object]] = [[] for _ in schema]
+        self._pending_bytes = 0
+        self._rows = 0
+        self._batches: list[BatchPlace] = []
+        with storage_errors("create", path):
+            self._file: BinaryIO = open(path, "xb", buffering=_WRITE_BUFFER_BYTES)  # noqa: SIM115
+        self._summer = _BodySummer(schema)
+        self._sink = _HashingSink(self._file)
+        self._writer = pa.ipc.new_file(pa.PythonFile(self._sink, mode="w"), schema, options=_OPTIONS)
+
+    @property
+    def rows(self) -> int:
+        """Rows added so far."""
+        return self._rows
+
+    def add(self, sample: Mapping[str, object]) -> None:
+        """Append a sample: every column but the digest, as Python values."""
+        size = row_bytes(sample)
+        if self._columns[0] and self._pending_bytes + size > self._batch_limit:
+            self._flush()
+        digest = self._encoder.digest(sample)
+        for field, values in zip(self._schema, self._columns, strict=True):
+            values.append(digest if field.name == DIGEST else sample[field.name])
+        self._pending_bytes += size
+        self._rows += 1
+
+    def close(self) -> ShardRecord:
+        """Write what is left, the footer, and fsync; return the record, its path still empty."""
+        if self._columns[0]:
+            self._flush()
+        with storage_errors("write", self._path):
+            self._writer.close()
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            self._file.close()
+        return ShardRecord(
+            path="",
+            rows=self._rows,
+            bytes=self._sink.position,
+            sha256=self._sink.all.digest(),
+            nonbody_sha256=self._sink.nonbody.digest(),
+            batches=tuple(self._batches),
+        )
+
+    def abort(self) -> None:
+        """Close and remove the unfinished file. Does nothing after close()."""
+        if not self._file.closed:
+            # Bytes still buffered may not fit the disk: they are to be thrown away, so a failure here is no news.
+            self._sink.discard()
+            try:
+                self._file.close()
+            except OSError:
+                pass
+            finally:
+                if os.path.exists(self._path):
+                    os.unlink(self._path)
+
+    def _flush(self) -> None:
+        arrays = [_array(values, field.type) for field, values in zip(self._schema, self._columns, strict=True)]
+        batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+        sums = base64.b64encode(self._summer.sums(batch)).decode()
+        with storage_errors("write", self._path):
+            self._sink.begin_batch()
+            self._writer.write_batch(batch, custom_metadata={SUMS_KEY: sums})
+            self._sink.end_batch()
+        start, body = self._sink.message_start, self._sink.body_bytes
+        self._batches.append(BatchPlace(start, self._sink.position - start - body, body, batch.num_rows))
+        for values in self._columns:
+            values.clear()
+        self._pending_bytes = 0
+
+
+def _array(values: Sequence[object], dtype: pa.DataType) -> pa.Array:
+    if not pa.types.is_struct(dtype):
+        return pa.array(values, dtype)
+    # Child by child: pa.array() of dicts looks every key up twice, which is half of a pack's time in Python.
+    missing = [value is None for value in values]
+    rows = [cast(Mapping[str, object], value) for value in values]
+    children = [
+        _array([None if row is None else row[child.name] for row in rows], child.type) for child in dtype
+    ]
+    return pa.StructArray.from_arrays(children, fields=list(dtype), mask=pa.array(missing) if any(missing) else None)
+
+
+def row_bytes(sample: Mapping[str, object]) -> int:
+    """Return an upper bound of what a row adds to a body: its values, offsets, validity and share of padding."""
+    return sum(_value_bytes(value) for value in sample.values()) + 16 + _PADDING_BYTES
+
+
+def _value_bytes(value: object) -> int:
+    if isinstance(value, Mapping):
+        return 1 + sum(_value_bytes(child) for child in value.values())
+    if isinstance(value, str):
+        return len(value.encode()) + 5
+    if isinstance(value, (bytes, memoryview)):
+        return len(value) + 5
+    return 9
+
+
+class _MessageSink(io.RawIOBase):
+    """A sink that tells a record batch's body from everything else that pyarrow writes.
+
+    The writers are lazy: the first batch brings the file's magic and the schema message with it. A message is the
+    marker 0xFFFFFFFF, an int32 length, that many bytes of metadata, and, for a batch, the body.
+    """
+
+    def __init__(self, magic_bytes: int) -> None:
+        super().__init__()
+        self.position = 0
+        self.message_start = 0
+        self.body_bytes = 0
+        self._lead = magic_bytes
+        self._messages = 2  # the schema's, then the first batch's
+        self._prefix = bytearray()
+        self._metadata_left = 0
+        self._in_batch = False
+
+    def writable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self.position
+
+    def begin_batch(self) -> None:
+        """What is written next is a record batch message, with the schema in front if it is the first."""
+        self._in_batch, self.body_bytes = True, 0
+
+    def end_batch(self) -> None:
+        """The body is complete; what follows is another batch or the footer."""
+        self._in_batch, self._messages = False, 1
+
+    def write(self, data: object) -> int:
+        """Take what pyarrow writes; hand it on as body or not."""
+        view = memoryview(data).cast("B")  # type: ignore[arg-type]
+        size = view.nbytes
+        front = self._nonbody_part(view) if self._in_batch else size
+        if front:
+            self.on_nonbody(view[:front])
+        if front < size:
+            self.on_body(view[front:])
+            self.body_bytes += size - front
+        self.position += size
+        return size
+
+    def _nonbody_part(self, view: memoryview) -> int:
+        """Return how many leading bytes of `view` come before the body."""
+        taken = 0
+        while taken < view.nbytes and (self._lead or self._metadata_left or self._messages):
+            if self._lead:
+                step = min(self._lead, view.nbytes - taken)
+                self._lead -= step
+            elif self._metadata_left:
+                step = min(self._metadata_left, view.nbytes - taken)
+                self._metadata_left -= step
+            else:
+                if not self._prefix:
+                    self.message_start = self.position + taken
+                step = min(8 - len(self._prefix), view.nbytes - taken)
+                self._prefix += view[taken : taken + step]
+                if len(self._prefix) == 8:
+                    self._metadata_left = struct.unpack("<Ii", self._prefix)[1]
+                    self._prefix.clear()
+                    self._messages -= 1
+            taken += step
+        return taken
+
+    def on_body(self, view: memoryview) -> None:
+        """Take a piece of a body."""
+        raise NotImplementedError
+
+    def on_nonbody(self, view: memoryview) -> None:
+        """Take a piece of anything else."""
+
+
+class _SummingSink(_MessageSink):
+    """Sums body chunks and keeps nothing."""
+
+    def __init__(self) -> None:
+        super().__init__(magic_bytes=0)
+        self.sums = ChunkSums()
+
+    def on_body(self, view: memoryview) -> None:
+        self.sums.update(view)
+
+
+class _BodySummer:
+    """Sums the body that a batch is going to have, by writing it to nowhere: the sums must stand in front of it."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._sink = _SummingSink()
+        self._writer = pa.ipc.new_stream(pa.PythonFile(self._sink, mode="w"), schema, options=_OPTIONS)
+
+    def sums(self, batch: pa.RecordBatch) -> bytes:
+        """Return the CRC32C of each chunk as little-endian uint32."""
+        self._sink.sums = ChunkSums()
+        self._sink.begin_batch()
+        self._writer.write_batch(batch)
+        self._sink.end_batch()
+        return self._sink.sums.digest()
+
+
+class _HashingSink(_MessageSink):
+    """Writes through to a file, hashing everything, and everything but bodies."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        super().__init__(magic_bytes=8)
+        self.all = hashlib.sha256()
+        self.nonbody = hashlib.sha256()
+        self._file = file
+        self._discarding = False
+
+    def discard(self) -> None:
+        """Take no further bytes."""
+        self._discarding = True
+
+    def on_body(self, view: memoryview) -> None:
+        self._put(view)
+
+    def on_nonbody(self, view: memoryview) -> None:
+        self.nonbody.update(view)
+        self._put(view)
+
+    def _put(self, view: memoryview) -> None:
+        if not self._discarding:
+            self._file.write(view)
+            self.all.update(view)

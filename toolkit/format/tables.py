@@ -1,0 +1,150 @@
+"""Shard tables and label tables: small immutable Arrow files, named by their own sha256."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from toolkit.errors import CorruptTableError
+from toolkit.format.shard import ShardRecord
+
+__all__ = ["ShardIndex", "encode_label_table", "encode_shard_table", "parse_label_table", "parse_shard_tables", "sha256"]
+
+_BATCH = pa.struct(
+    [("offset", pa.int64()), ("metadata_bytes", pa.int32()), ("body_bytes", pa.int64()), ("rows", pa.int64())]
+)
+_SHARDS = pa.schema(
+    [
+        pa.field("path", pa.string(), nullable=False),
+        pa.field("rows", pa.int64(), nullable=False),
+        pa.field("bytes", pa.int64(), nullable=False),
+        pa.field("sha256", pa.binary(32), nullable=False),
+        pa.field("nonbody_sha256", pa.binary(32), nullable=False),
+        pa.field("tokens", pa.int64(), nullable=False),
+        pa.field("batches", pa.list_(pa.field("item", _BATCH, nullable=False)), nullable=False),
+    ]
+)
+_LABELS = pa.schema([pa.field("name", pa.string(), nullable=False)])
+
+
+def sha256(data: bytes) -> str:
+    """Return the lower-case hex sha256 of `data`."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def encode_shard_table(records: Sequence[ShardRecord]) -> bytes:
+    """Return the file of a shard table, one line a shard, in the order of the split's rows."""
+    batches = [
+        [
+            {"offset": b.offset, "metadata_bytes": b.metadata_bytes, "body_bytes": b.body_bytes, "rows": b.rows}
+            for b in record.batches
+        ]
+        for record in records
+    ]
+    columns = [
+        [record.path for record in records],
+        [record.rows for record in records],
+        [record.bytes for record in records],
+        [record.sha256 for record in records],
+        [record.nonbody_sha256 for record in records],
+        [record.tokens for record in records],
+        batches,
+    ]
+    return _encode(_SHARDS, columns)
+
+
+def encode_label_table(names: Sequence[str]) -> bytes:
+    """Return the file of a label table: the name of id 0, 1, 2 …"""
+    return _encode(_LABELS, [list(names)])
+
+
+def parse_label_table(data: bytes, name: str) -> tuple[str, ...]:
+    """Return the class names in id order; `name` is for the error."""
+    return tuple(_decode(data, _LABELS, name).column("name").to_pylist())
+
+
+class ShardIndex:
+    """Every shard and record batch of a split as arrays: finds a row without reading a footer.
+
+    Attributes:
+        paths: Arrow array of the shards' paths.
+        shard_bytes, shard_rows: int64 (shards,).
+        sha256, nonbody_sha256: Arrow arrays of 32 bytes a shard.
+        batch_start: int64 (batches + 1,): first row of each record batch, and the number of rows.
+        batch_shard: int64 (batches,): the shard that holds it.
+        batch_offset, batch_metadata_bytes, batch_body_bytes: int64 (batches,): its place in that shard's file.
+        shard_first_batch: int64 (shards + 1,).
+    """
+
+    def __init__(self, table: pa.Table) -> None:
+        table = table.combine_chunks()
+        self.paths = _array(table, "path")
+        self.shard_rows = _numpy(_array(table, "rows"))
+        self.shard_bytes = _numpy(_array(table, "bytes"))
+        self.sha256 = _array(table, "sha256")
+        self.nonbody_sha256 = _array(table, "nonbody_sha256")
+        lists = _array(table, "batches")
+        counts = _numpy(lists.value_lengths()) if len(lists) else np.empty(0, np.int64)
+        flat = lists.flatten()
+        self.batch_shard = np.repeat(np.arange(len(lists), dtype=np.int64), counts)
+        self.batch_offset = _numpy(flat.field("offset"))
+        self.batch_metadata_bytes = _numpy(flat.field("metadata_bytes"))
+        self.batch_body_bytes = _numpy(flat.field("body_bytes"))
+        self.batch_start = np.concatenate(([0], np.cumsum(_numpy(flat.field("rows")))))
+        self.shard_first_batch = np.concatenate(([0], np.cumsum(counts)))
+
+    @property
+    def rows(self) -> int:
+        """Rows of the split."""
+        return int(self.batch_start[-1])
+
+    @property
+    def shards(self) -> int:
+        """Shards of the split."""
+        return len(self.paths)
+
+    def shard_path(self, shard: int) -> str:
+        """Return the path, inside the dataset, of shard number `shard`."""
+        return str(self.paths[shard].as_py())
+
+    def locate(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the record batch of each row of the split, and the row inside it."""
+        batches = np.searchsorted(self.batch_start, rows, side="right") - 1
+        return batches, rows - self.batch_start[batches]
+
+
+def parse_shard_tables(files: Sequence[tuple[str, bytes]]) -> ShardIndex:
+    """Join the shard tables of a split, given as (name, bytes), in their order."""
+    return ShardIndex(pa.concat_tables([_decode(data, _SHARDS, name) for name, data in files]))
+
+
+def _array(table: pa.Table, name: str) -> pa.Array:
+    column = table.column(name)
+    return column.chunk(0) if column.num_chunks else pa.array([], column.type)
+
+
+def _numpy(array: pa.Array) -> NDArray[np.int64]:
+    return np.asarray(array.to_numpy(zero_copy_only=False), dtype=np.int64)
+
+
+def _encode(schema: pa.Schema, columns: list[list[object]]) -> bytes:
+    arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, schema) as writer:
+        writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
+    return bytes(sink.getvalue())
+
+
+def _decode(data: bytes, schema: pa.Schema, name: str) -> pa.Table:
+    try:
+        table = pa.ipc.open_file(pa.py_buffer(data)).read_all()
+        table.validate(full=True)
+    except (pa.ArrowException, OSError) as error:
+        raise CorruptTableError(f"table {name} can't be read: {error}") from error
+    if table.schema != schema:
+        raise CorruptTableError(f"table {name} has not the columns of format 1: {table.schema.names}")
+    return table

@@ -1,0 +1,1 @@
+"""Reading: dataset, order, fetch, engine, loader, device outputs."""

@@ -1,0 +1,57 @@
+"""What a loader delivers: a mapping of columns, with the keys and positions of its samples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from toolkit.loader.fetch import Fetcher
+
+__all__ = ["Batch"]
+
+
+class Batch(Mapping[str, Any]):
+    """Columns of a batch by name. The arrays are the consumer's own: writable, and valid as long as they are held.
+
+    Attributes:
+        epoch: The epoch it belongs to.
+        positions: int64 (n,): positions of its samples in the epoch's order.
+        rows: int64 (n,): rows of the split.
+        mask: bool (n,): True where a sample was delivered.
+    """
+
+    def __init__(
+        self,
+        columns: dict[str, Any],
+        fetcher: Fetcher,
+        epoch: int,
+        positions: NDArray[np.int64],
+        rows: NDArray[np.int64],
+    ) -> None:
+        self._columns = columns
+        self._fetcher = fetcher
+        self.epoch = epoch
+        self.positions = positions
+        self.rows = rows
+        self.mask = np.ones(len(rows), np.bool_)
+
+    def __getitem__(self, column: str) -> Any:
+        return self._columns[column]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    def __repr__(self) -> str:
+        return f"<toolkit.Batch epoch {self.epoch}, {len(self.rows)} samples, columns {', '.join(self._columns)}>"
+
+    @property
+    def sample_keys(self) -> list[str]:
+        """Keys of the samples; read from the dataset when asked for."""
+        return self._fetcher.keys(self._fetcher.locate(self.rows))

@@ -1,0 +1,180 @@
+"""Run batches on threads: planned ahead by a bounded number, filled part by part, delivered in order.
+
+The consumer's thread plans and waits; workers fill. An error is delivered in place of its batch. Workers hold the
+queue and never the engine, so an engine that is dropped is collected, and its threads end.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toolkit.errors import LoaderError
+from toolkit.loader.fetch import Fetcher
+from toolkit.loader.stages import ColumnStage, WorkerMemory
+from toolkit.loader.stats import LoaderStats
+from toolkit.memory.pool import BlockPool
+
+__all__ = ["Engine", "PlannedBatch"]
+
+_PARTS_A_THREAD = 2  # enough that no thread idles at the end of a batch, few enough that the GIL is taken rarely
+_LARGEST_PART = 16  # samples; bounds how long close() and Ctrl-C wait
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedBatch:
+    """A batch before it is filled: its epoch, the positions in the epoch's order, and the rows of the split there."""
+
+    epoch: int
+    positions: NDArray[np.int64]
+    rows: NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class FilledBatch:
+    """A batch with its columns' memory; `done` is set when every part is filled or failed."""
+
+    planned: PlannedBatch
+    columns: dict[str, Any]
+    parts_left: int
+    error: tuple[int, BaseException] | None = None
+    done: threading.Event = field(default_factory=threading.Event)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def finish_part(self, start: int, error: BaseException | None) -> None:
+        """Note that the part at `start` is over. Of several errors the one of the first sample is kept."""
+        with self.lock:
+            if error is not None and (self.error is None or start < self.error[0]):
+                self.error = (start, error)
+            self.parts_left -= 1
+            last = self.parts_left == 0
+        if last:
+            self.done.set()
+
+
+@dataclass(slots=True)
+class _Work:
+    """What workers share: parts to fill, and whether to stop."""
+
+    stages: list[ColumnStage]
+    fetcher: Fetcher
+    parts: queue.SimpleQueue[tuple[FilledBatch, int, int] | None] = field(default_factory=queue.SimpleQueue)
+    closed: bool = False
+
+
+class Engine:
+    """Delivers the batches of a plan. Owns its threads from the first batch to close(); one consumer."""
+
+    def __init__(
+        self,
+        plan: Iterator[PlannedBatch],
+        stages: list[ColumnStage],
+        fetcher: Fetcher,
+        stats: LoaderStats,
+        *,
+        threads: int,
+        prefetch: int,
+    ) -> None:
+        self._plan = plan
+        self._threads = threads
+        self._prefetch = prefetch
+        self._stats = stats
+        # In flight, in the consumer's hand, and the one before it that JAX or a slow `del` still holds.
+        self._pool = BlockPool(keep=prefetch + 2)
+        self._in_flight: deque[FilledBatch] = deque()
+        self._work = _Work(stages, fetcher)
+        self._pid = os.getpid()
+        self._workers = [
+            threading.Thread(target=_run_worker, args=(self._work,), name=f"toolkit-loader-{i}", daemon=True)
+            for i in range(threads)
+        ]
+        for worker in self._workers:
+            worker.start()
+        self._finalizer = weakref.finalize(self, _stop, self._work, threads)
+
+    def __iter__(self) -> Iterator[FilledBatch]:
+        return self
+
+    def __next__(self) -> FilledBatch:
+        """Return the next batch, filled. Raises what went wrong in it, and closes."""
+        if os.getpid() != self._pid:
+            raise LoaderError("this loader was made before a fork: open a new one in the child process")
+        if self._work.closed:
+            raise StopIteration
+        try:
+            self._top_up()
+            if not self._in_flight:
+                raise StopIteration
+            begun = time.perf_counter()
+            batch = self._in_flight[0]
+            batch.done.wait()
+            self._in_flight.popleft()
+            self._stats.add(consumer_wait_seconds=time.perf_counter() - begun)
+            if batch.error is not None:
+                raise batch.error[1]
+        except BaseException:
+            self.close()
+            raise
+        self._stats.add(batches=1, samples=len(batch.planned.rows))
+        return batch
+
+    def close(self) -> None:
+        """Stop the threads and wait for them. May be called more than once, and in a forked child."""
+        self._finalizer()
+        self._in_flight.clear()
+        if os.getpid() == self._pid:
+            for worker in self._workers:
+                if worker is not threading.current_thread():
+                    worker.join()
+
+    def _top_up(self) -> None:
+        """Plan batches until `prefetch` are in flight besides the one that is delivered next."""
+        while len(self._in_flight) <= self._prefetch:
+            planned = next(self._plan, None)
+            if planned is None:
+                return
+            self._submit(planned)
+
+    def _submit(self, planned: PlannedBatch) -> None:
+        samples = len(planned.rows)
+        size = max(1, min(_LARGEST_PART, -(-samples // (self._threads * _PARTS_A_THREAD))))
+        starts = range(0, samples, size)
+        columns = {stage.column: stage.allocate(samples, self._pool) for stage in self._work.stages}
+        batch = FilledBatch(planned, columns, len(starts))
+        self._in_flight.append(batch)
+        for start in starts:
+            self._work.parts.put((batch, start, min(samples, start + size)))
+
+
+def _run_worker(work: _Work) -> None:
+    memory = WorkerMemory()
+    while True:
+        item = work.parts.get()
+        if item is None or work.closed:
+            return
+        batch, start, stop = item
+        error: BaseException | None = None
+        try:
+            located = work.fetcher.locate(batch.planned.rows[start:stop])
+            for stage in work.stages:
+                stage.fill(batch.columns[stage.column], start, located, memory)
+        except BaseException as caught:
+            error = caught
+        batch.finish_part(start, error)
+        del item, batch, error
+
+
+def _stop(work: _Work, threads: int) -> None:
+    work.closed = True
+    for _ in range(threads):
+        work.parts.put(None)

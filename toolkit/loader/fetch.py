@@ -1,0 +1,162 @@
+"""Checked copies of a dataset's values out of its shards: rows in, bytes and numbers out, or an error that says where."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toolkit._native.chunks import READ_NULL, READ_OK, Body, FetchBuffer, fetch_binary, fetch_fixed
+from toolkit.errors import CorruptShardError
+from toolkit.format.layout import FixedLayout, VariableLayout
+from toolkit.format.reader import ShardReader, read_failure
+from toolkit.format.schema import KEY
+from toolkit.format.tables import ShardIndex
+
+__all__ = ["Fetcher", "Located", "Variable"]
+
+_OPEN_SHARDS = 4096  # maps, not descriptors: far below the 65530 that Linux allows a process by default
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """Rows of a split with the record batches they lie in. Holds the maps it points into."""
+
+    rows: NDArray[np.int64]
+    inner: NDArray[np.int64]
+    bodies: list[Body]
+
+    def one(self, i: int) -> Located:
+        """Return row number `i` alone."""
+        return Located(self.rows[i : i + 1], self.inner[i : i + 1], self.bodies[i : i + 1])
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """Fetched variable-length values: addresses into a FetchBuffer, valid until its next use; length -1 is null."""
+
+    addresses: NDArray[np.uint64]
+    lengths: NDArray[np.int64]
+    buffer: FetchBuffer
+
+    def bytes(self, i: int) -> bytes | None:
+        """Return a copy of value `i`, or None when it is null."""
+        length = int(self.lengths[i])
+        return None if length < 0 else self.buffer.take(int(self.addresses[i]), length)
+
+
+class Fetcher:
+    """Reads values of one split. Owns the open shards; safe from any thread."""
+
+    def __init__(self, root: str, index: ShardIndex, layouts: dict[str, FixedLayout | VariableLayout]) -> None:
+        self._root = root
+        self._index = index
+        self._fixed = {name: leaf for name, leaf in layouts.items() if isinstance(leaf, FixedLayout)}
+        self._variable = {name: leaf for name, leaf in layouts.items() if isinstance(leaf, VariableLayout)}
+        self._readers: OrderedDict[int, ShardReader] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def locate(self, rows: NDArray[np.int64]) -> Located:
+        """Open the shards of `rows` (int64, rows of the split) and find the record batch of each.
+
+        Raises:
+            CorruptShardError: A shard is missing, has another size or metadata, or was changed while open.
+        """
+        batches, inner = self._index.locate(rows)
+        shards = self._index.batch_shard[batches].tolist()
+        readers: dict[int, ShardReader] = {}
+        for shard in shards:
+            if shard not in readers:
+                readers[shard] = self._reader(shard)
+                readers[shard].check_identity()
+        bodies = [readers[shard].body(batch) for shard, batch in zip(shards, batches.tolist(), strict=True)]
+        return Located(rows, inner, bodies)
+
+    def fixed(self, leaf: str, located: Located, out: NDArray[np.uint8]) -> NDArray[np.bool_]:
+        """Copy a fixed-width leaf to `out` (uint8, rows * width); return which rows are null (zeros there)."""
+        layout = self._fixed[leaf]
+        statuses, chunks = _outcome(located)
+        failed = fetch_fixed(
+            located.bodies, located.inner, layout.validity, layout.data, layout.width, out, statuses, chunks
+        )
+        self._check(failed, leaf, located, statuses, chunks)
+        return statuses == READ_NULL
+
+    def variable(self, leaf: str, located: Located, buffer: FetchBuffer) -> Variable:
+        """Copy a leaf of bytes or text into `buffer`."""
+        layout = self._variable[leaf]
+        statuses, chunks = _outcome(located)
+        addresses = np.empty(len(located.rows), np.uint64)
+        lengths = np.empty(len(located.rows), np.int64)
+        failed = fetch_binary(
+            located.bodies,
+            located.inner,
+            layout.validity,
+            layout.offsets,
+            layout.data,
+            layout.offset_width,
+            buffer,
+            addresses,
+            lengths,
+            statuses,
+            chunks,
+        )
+        self._check(failed, leaf, located, statuses, chunks)
+        return Variable(addresses, lengths, buffer)
+
+    def keys(self, located: Located) -> list[str]:
+        """Return the keys of the rows."""
+        values = self.variable(KEY, located, FetchBuffer())
+        return [(values.bytes(i) or b"").decode() for i in range(len(located.rows))]
+
+    def place(self, row: int) -> tuple[str, str]:
+        """Return shard path and key of a row, for an error about it; the key is "?" when it can't be read itself."""
+        rows = np.array([row], np.int64)
+        try:
+            key = self.keys(self.locate(rows))[0]
+        except CorruptShardError:
+            key = "?"
+        return self._shard_path(row), key
+
+    def _reader(self, shard: int) -> ShardReader:
+        with self._lock:
+            reader = self._readers.get(shard)
+            if reader is not None:
+                self._readers.move_to_end(shard)
+                return reader
+        opened = ShardReader(self._root, self._index, shard)
+        with self._lock:
+            # Two threads may have opened it: both use the first, whose checked chunks count for both.
+            reader = self._readers.setdefault(shard, opened)
+            while len(self._readers) > _OPEN_SHARDS:
+                self._readers.popitem(last=False)
+        return reader
+
+    def _check(
+        self, failed: int, leaf: str, located: Located, statuses: NDArray[np.int32], chunks: NDArray[np.int64]
+    ) -> None:
+        if not failed:
+            return
+        i = int(np.flatnonzero((statuses != READ_OK) & (statuses != READ_NULL))[0])
+        row = int(located.rows[i])
+        # A key that can't be read has no name to give: asking for it again would end here again.
+        shard, key = (self._shard_path(row), "?") if leaf == KEY else self.place(row)
+        raise CorruptShardError(
+            f"shard {shard}, row {row}, key {key!r}, column {leaf}: {read_failure(int(statuses[i]), int(chunks[i]))}. "
+            "Run `toolkit verify --full`, then copy the shard from a good copy or pack again",
+            shard=shard,
+            row=row,
+            key=key,
+            column=leaf,
+        )
+
+    def _shard_path(self, row: int) -> str:
+        batches, _ = self._index.locate(np.array([row], np.int64))
+        return self._index.shard_path(int(self._index.batch_shard[batches[0]]))
+
+
+def _outcome(located: Located) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    return np.empty(len(located.rows), np.int32), np.empty(len(located.rows), np.int64)

@@ -1,0 +1,143 @@
+"""What happens to one column of a batch: memory for it, and how a part of it is filled."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from toolkit._native.chunks import FetchBuffer
+from toolkit._native.image import Scratch
+from toolkit.errors import SampleError
+from toolkit.format.schema import Column, Kind
+from toolkit.loader.fetch import Fetcher, Located
+from toolkit.loader.stats import LoaderStats
+from toolkit.memory.pool import BlockPool
+from toolkit.pipelines.image import CompiledImage
+
+__all__ = ["ColumnStage", "WorkerMemory", "make_stages"]
+
+
+class WorkerMemory:
+    """One thread's reusable memory: fetched bytes and decode scratch."""
+
+    def __init__(self) -> None:
+        self.fetched = FetchBuffer()
+        self.scratch = Scratch()
+
+
+class ColumnStage(ABC):
+    """One column's way into batches. Stateless between parts; used by every worker at once."""
+
+    def __init__(self, column: str, fetcher: Fetcher, stats: LoaderStats) -> None:
+        self.column = column
+        self._fetcher = fetcher
+        self._stats = stats
+
+    @abstractmethod
+    def allocate(self, samples: int, pool: BlockPool) -> Any:
+        """Return the place for a batch of `samples`."""
+
+    @abstractmethod
+    def fill(self, place: Any, start: int, located: Located, memory: WorkerMemory) -> None:
+        """Fill place[start : start + len(located.rows)]. Raises CorruptShardError, SampleError."""
+
+    def _failed(self, row: int, step: str, what: str) -> SampleError:
+        shard, key = self._fetcher.place(row)
+        return SampleError(
+            f"shard {shard}, row {row}, key {key!r}, slot {self.column!r}, step {step}: {what}",
+            shard=shard,
+            row=row,
+            key=key,
+            slot=self.column,
+            step=step,
+        )
+
+
+class LabelStage(ColumnStage):
+    """int64 (n,). A missing label has no number, so a batch that meets one is an error."""
+
+    def allocate(self, samples: int, pool: BlockPool) -> Any:
+        """Return int64 (samples,)."""
+        return pool.lend(8 * samples).view(np.int64)
+
+    def fill(self, place: Any, start: int, located: Located, memory: WorkerMemory) -> None:
+        """Copy the labels."""
+        out = place[start : start + len(located.rows)]
+        null = self._fetcher.fixed(self.column, located, out.view(np.uint8))
+        if null.any():
+            row = int(located.rows[int(np.argmax(null))])
+            raise self._failed(
+                row, "read", "the label is missing. Pack with --require-labels, or read only columns that are complete"
+            )
+
+
+class BytesStage(ColumnStage):
+    """A list of bytes, as stored; None where the value is null."""
+
+    def allocate(self, samples: int, pool: BlockPool) -> Any:
+        """Return a list of `samples` places."""
+        return [None] * samples
+
+    def fill(self, place: Any, start: int, located: Located, memory: WorkerMemory) -> None:
+        """Copy the values out."""
+        begun = time.perf_counter()
+        values = self._fetcher.variable(f"{self.column}.bytes", located, memory.fetched)
+        place[start : start + len(located.rows)] = [values.bytes(i) for i in range(len(located.rows))]
+        self._stats.add(
+            fetch_seconds=time.perf_counter() - begun, fetched_bytes=int(values.lengths[values.lengths > 0].sum())
+        )
+
+
+class ImageStage(ColumnStage):
+    """Decoded, transformed images: one array (n, *shape), or a list of arrays where each has its own size."""
+
+    def __init__(self, compiled: CompiledImage, fetcher: Fetcher, stats: LoaderStats) -> None:
+        super().__init__(compiled.column, fetcher, stats)
+        self._compiled = compiled
+
+    def allocate(self, samples: int, pool: BlockPool) -> Any:
+        """Return (samples, *shape) of the slot's dtype, or a list."""
+        shape = self._compiled.shape
+        if shape is None:
+            return [None] * samples
+        full = (samples, *shape)
+        nbytes = int(np.prod(full, dtype=np.int64)) * self._compiled.dtype.itemsize
+        return pool.lend(nbytes).view(self._compiled.dtype).reshape(full)
+
+    def fill(self, place: Any, start: int, located: Located, memory: WorkerMemory) -> None:
+        """Fetch, decode and transform straight into the batch."""
+        stop = start + len(located.rows)
+        begun = time.perf_counter()
+        values = self._fetcher.variable(f"{self.column}.bytes", located, memory.fetched)
+        fetched = time.perf_counter()
+        out = [None] * (stop - start) if isinstance(place, list) else place[start:stop]
+        failures = self._compiled.run(values.addresses, values.lengths, memory.fetched, out, memory.scratch)
+        if isinstance(place, list):
+            place[start:stop] = out
+        self._stats.add(
+            fetch_seconds=fetched - begun,
+            decode_seconds=time.perf_counter() - fetched,
+            fetched_bytes=int(values.lengths[values.lengths > 0].sum()),
+        )
+        if failures:
+            first = failures[0]
+            raise self._failed(int(located.rows[first.index]), first.step, first.message)
+
+
+def make_stages(
+    columns: tuple[Column, ...], compiled: Mapping[str, CompiledImage], fetcher: Fetcher, stats: LoaderStats
+) -> list[ColumnStage]:
+    """Return a stage for each column, in order: what its slot says, or the stored value."""
+    stages: list[ColumnStage] = []
+    for column in columns:
+        if column.name in compiled:
+            stages.append(ImageStage(compiled[column.name], fetcher, stats))
+        elif column.kind is Kind.IMAGE:
+            stages.append(BytesStage(column.name, fetcher, stats))
+        else:
+            stages.append(LabelStage(column.name, fetcher, stats))
+    return stages

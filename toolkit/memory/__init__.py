@@ -1,0 +1,1 @@
+"""Memory that batches live in."""

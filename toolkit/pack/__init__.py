@@ -1,0 +1,1 @@
+"""Packing: a job becomes tasks, tasks become shards, shards become a committed version."""

@@ -1,0 +1,1 @@
+"""Pipelines: slots that decode and transform columns; data first, checked when built, compiled to native calls."""

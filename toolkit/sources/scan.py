@@ -1,0 +1,344 @@
+"""Walk a folder for image files, in key order.
+
+Knows nothing of splits, classes or labels, opens no file, and never leaves anything out silently: what it
+passes over is counted, what can't be packed is yielded with a reason, what can't be read raises.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import NamedTuple
+
+from toolkit.errors import NotFoundError, StorageError, UsageError, did_you_mean
+
+__all__ = [
+    "IMAGE_EXTENSIONS",
+    "FolderId",
+    "Found",
+    "Met",
+    "holds_image",
+    "is_utf8",
+    "list_folder",
+    "not_found",
+    "printable",
+    "source_folder",
+    "walk_images",
+]
+
+IMAGE_EXTENSIONS = (
+    *(".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp"),  # torchvision's
+    *(".gif", ".jfif"),
+)
+
+BROKEN_LINK = "broken symbolic link"
+EMPTY = "empty file"
+NOT_REGULAR = "not a regular file"
+NOT_UTF8 = "name is not valid UTF-8"
+VANISHED = "vanished while scanning"
+
+# What following a path that leads nowhere ends in: a missing target, a file where a folder should be, a link
+# to itself, a target no path can have.
+_LEADS_NOWHERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG})
+
+FolderId = tuple[int, int]
+"""Device and inode of a folder: what a loop of symbolic links comes back to."""
+
+_by_name = attrgetter("name")
+
+
+class Found(NamedTuple):
+    """One image file.
+
+    Attributes:
+        folder: Name of the folder directly below the base that it lies in, however deep; None for a file
+            directly in the base.
+        key: Path below the base, separated by "/", behind the walk's prefix.
+        path: Path to open it with.
+        bytes: Its size; 0 when there is a reason.
+        reason: Why it can't be packed, or None.
+    """
+
+    folder: str | None
+    key: str
+    path: str
+    bytes: int
+    reason: str | None
+
+
+@dataclass(slots=True)
+class Met:
+    """What was met besides images that can be packed.
+
+    Attributes:
+        hidden: Names passed over because they begin with a dot or are `__MACOSX`; a folder counts once.
+        not_images: Files passed over because of their extension.
+        loops: Folders passed over because a symbolic link leads back to a folder they lie in.
+        folders: Names of the folders directly below the base, in order, empty ones too.
+        images: Image files directly in the base (set by `list_folder` only).
+        first_image: Name of the first of these in order (set by `list_folder` only).
+        lost: Broken links directly in the base that may have led to folders (set by `list_folder` only).
+    """
+
+    hidden: int = 0
+    not_images: int = 0
+    loops: int = 0
+    folders: list[str] = field(default_factory=list)
+    images: int = 0
+    first_image: str | None = None
+    lost: list[Found] = field(default_factory=list)
+
+
+def source_folder(root: str | os.PathLike[str]) -> str:
+    """Return the absolute path of the folder to scan; links in it stay.
+
+    Raises:
+        NotFoundError: It isn't there; names the nearest that is.
+        UsageError: It is a file, or no path at all.
+        StorageError: Its status can't be read.
+    """
+    name = os.fsdecode(root)
+    if not name or "\0" in name:
+        raise UsageError(f"{name!r} is not a path; give the folder that holds the images.")
+    base = os.path.abspath(name)
+    try:
+        os.stat(base)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise not_found(base, "folder") from error
+    except OSError as error:
+        raise StorageError(f"Can't read {base!r}: {error.strerror or error}.") from error
+    if not os.path.isdir(base):
+        raise UsageError(f"{base!r} is a file; an image folder is expected. Give the folder it lies in.")
+    return base
+
+
+def not_found(path: str, what: str) -> NotFoundError:
+    """Return the error for a path that isn't there, with the nearest name beside it."""
+    folder, name = os.path.split(os.path.abspath(path))
+    if os.path.islink(path):
+        return NotFoundError(f"{path!r} is a broken symbolic link, not a {what}. Mend the link.")
+    try:
+        siblings = os.listdir(folder)
+    except OSError:  # the parent is missing too: no name to suggest
+        siblings = []
+    return NotFoundError(f"There is no {what} {path!r}.{did_you_mean(name, siblings)}")
+
+
+def list_folder(base: str, *, above: frozenset[FolderId] = frozenset()) -> Met:
+    """Tell what lies directly in a folder, without going deeper.
+
+    Args:
+        base: An absolute path.
+        above: Folders a link must not lead back to, besides `base`.
+
+    Raises:
+        StorageError: The folder can't be read.
+    """
+    met = Met()
+    seen = above | {folder_id(base)}
+    for entry in _entries(base):
+        if _is_hidden(entry.name):
+            met.hidden += 1
+        elif _is_folder(entry):
+            if entry.is_symlink() and folder_id(entry.path) in seen:
+                met.loops += 1
+            else:
+                met.folders.append(entry.name)
+        elif entry.name.lower().endswith(IMAGE_EXTENSIONS):
+            met.images += 1
+            met.first_image = met.first_image or entry.name
+        elif _may_be_lost_folder(entry):
+            met.lost.append(_rejected(None, entry.name, entry.path, BROKEN_LINK))
+        else:
+            met.not_images += 1
+    return met
+
+
+def walk_images(
+    base: str, met: Met, *, prefix: str = "", above: frozenset[FolderId] = frozenset()
+) -> Iterator[Found]:
+    """Yield every image file below a folder, sorted by the parts of its path in code point order.
+
+    Links to files and folders are followed; one that leads back to a folder it lies in is not. One stat a
+    file, no recursion, and no open folder between two items.
+
+    Args:
+        base: An absolute path.
+        met: Filled in as the walk goes; complete when it ends.
+        prefix: What keys begin with: "" or a path that ends in "/".
+        above: Folders a link must not lead back to, besides those of the walk.
+
+    Raises:
+        StorageError: A folder or a file's status can't be read.
+    """
+    ancestors = set(above)
+    stack: list[tuple[Iterator[os.DirEntry[str]], str, FolderId]] = []
+    ident = folder_id(base)
+    ancestors.add(ident)
+    stack.append((iter(_entries(base)), prefix, ident))
+    top: str | None = None
+    while stack:
+        entries, prefix, ident = stack[-1]
+        for entry in entries:
+            name = entry.name
+            if _is_hidden(name):
+                met.hidden += 1
+            elif _is_folder(entry):
+                try:
+                    below = folder_id(entry.path)
+                    if below in ancestors:
+                        met.loops += 1
+                        continue
+                    children = _entries(entry.path)
+                except _GoneError:
+                    children = None
+                if len(stack) == 1:
+                    top = name
+                    met.folders.append(name)
+                if children is None:
+                    yield _rejected(top, prefix + name, entry.path, VANISHED)
+                    top = None if len(stack) == 1 else top
+                    continue
+                ancestors.add(below)
+                stack.append((iter(children), f"{prefix}{name}/", below))
+                break
+            elif name.lower().endswith(IMAGE_EXTENSIONS):
+                yield _inspect(entry, top, prefix + name)
+            elif _may_be_lost_folder(entry):
+                yield _rejected(top, prefix + name, entry.path, BROKEN_LINK)
+            else:
+                met.not_images += 1
+        else:
+            stack.pop()
+            ancestors.discard(ident)
+            if len(stack) == 1:
+                top = None
+
+
+def holds_image(base: str) -> bool:
+    """Tell whether any image file lies below a folder, stopping at the first.
+
+    Raises:
+        StorageError: A folder that had to be looked into can't be read.
+    """
+    seen = {folder_id(base)}
+    todo = [base]
+    while todo:
+        path = todo.pop()
+        folders = []
+        try:
+            with os.scandir(path) as entries:
+                for entry in entries:
+                    if _is_hidden(entry.name):
+                        continue
+                    if _is_folder(entry):
+                        folders.append(entry.path)
+                    elif entry.name.lower().endswith(IMAGE_EXTENSIONS) and entry.is_file():
+                        return True
+        except OSError as error:
+            if error.errno not in _LEADS_NOWHERE:
+                raise _unreadable(path, error) from error
+        for below in folders:
+            try:
+                ident = folder_id(below)
+            except _GoneError:
+                continue
+            if ident not in seen:
+                seen.add(ident)
+                todo.append(below)
+    return False
+
+
+def folder_id(path: str) -> FolderId:
+    """Return what tells a folder from every other one, whatever path led to it.
+
+    Raises:
+        StorageError: Its status can't be read.
+    """
+    try:
+        info = os.stat(path)
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    return info.st_dev, info.st_ino
+
+
+def is_utf8(name: str) -> bool:
+    """Tell whether a file name as the system gave it is valid UTF-8."""
+    if name.isascii():
+        return True
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def printable(name: str) -> str:
+    """Return a file name with bytes that aren't UTF-8 written as `\\xff`, so that it can be stored."""
+    return name if is_utf8(name) else os.fsencode(name).decode("utf-8", "backslashreplace")
+
+
+class _GoneError(StorageError):
+    """A path that led somewhere when its folder was listed and leads nowhere now."""
+
+
+def _entries(path: str) -> list[os.DirEntry[str]]:
+    # Listed whole and closed at once: order needs the whole list, and a deep tree must not hold a folder
+    # open per level.
+    try:
+        with os.scandir(path) as entries:
+            return sorted(entries, key=_by_name)
+    except OSError as error:
+        raise _unreadable(path, error) from error
+
+
+def _is_hidden(name: str) -> bool:
+    return name.startswith(".") or name == "__MACOSX"
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError as error:
+        if error.errno in _LEADS_NOWHERE:
+            return False
+        raise _unreadable(entry.path, error) from error
+
+
+def _inspect(entry: os.DirEntry[str], top: str | None, key: str) -> Found:
+    if not is_utf8(key):
+        return _rejected(top, key, entry.path, NOT_UTF8)
+    try:
+        info = entry.stat()
+    except OSError as error:
+        if error.errno not in _LEADS_NOWHERE:
+            raise _unreadable(entry.path, error) from error
+        return _rejected(top, key, entry.path, BROKEN_LINK if entry.is_symlink() else VANISHED)
+    if not stat.S_ISREG(info.st_mode):
+        return _rejected(top, key, entry.path, NOT_REGULAR)
+    if info.st_size == 0:
+        return _rejected(top, key, entry.path, EMPTY)
+    return Found(top, key, entry.path, info.st_size, None)
+
+
+def _may_be_lost_folder(entry: os.DirEntry[str]) -> bool:
+    # A broken link without an extension may well be a class folder whose disk isn't mounted: passing over it
+    # would drop a class and move the ids of those behind it.
+    return entry.is_symlink() and "." not in entry.name and not os.path.exists(entry.path)
+
+
+def _rejected(top: str | None, key: str, path: str, reason: str) -> Found:
+    return Found(top, key, path, 0, reason)
+
+
+def _unreadable(path: str, error: OSError) -> StorageError:
+    if isinstance(error, PermissionError):
+        advice = "Folders need both r and x: change the permissions, or move it out of the source."
+    else:
+        advice = "Everything below the source must be readable: mend it or move it out, then try again."
+    kind = _GoneError if error.errno in (errno.ENOENT, errno.ENOTDIR) else StorageError
+    return kind(f"Can't read {path!r}: {error.strerror or error}. {advice}")
