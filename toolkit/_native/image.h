@@ -70,17 +70,20 @@ int img_make_plan(const img_stage *stage, int64_t height, int64_t width, int64_t
 /* One axis of a resize: outputs i = 0 .. count-1 sum 2 * pairs source samples from `start[i]` on. The last of them may
  * lie one behind the source (its coefficient is zero); start[] never falls. */
 typedef struct {
-    int64_t count, padded;  /* padded: count rounded up to 4, start and coefficients are there (zero) too */
+    int64_t count, padded;  /* padded: count rounded up to 4, with coefficients of zero */
     int64_t pairs;
     int64_t first, last;    /* source samples [first, last) are used; start[] counts from `first` */
     int precision;          /* coefficients are multiplied by 1 << precision */
     const int32_t *start;
     const int16_t *coefficients; /* [padded][2 * pairs] */
-    const int16_t *wide;    /* [padded / 2][pairs][2 outputs][4 channels][2 taps], 32-byte aligned; or NULL */
+    const int16_t *wide;    /* [padded / lanes][pairs][lanes][4 channels][2 taps], 64-byte aligned; NULL without lanes */
+    int64_t lanes;          /* outputs side by side in `wide`: 2 for AVX2, 4 for AVX-512, 0 */
+    const uint8_t *index;   /* [padded / 4][64] with 4 lanes: which of 64 source bytes goes where; else NULL */
 } img_axis;
 
 /* Pillow's bilinear coefficients for outputs [from, from + count) of a resize from `in` to `out` samples. */
-int img_make_axis(img_buffer *memory, int64_t in, int64_t out, int64_t from, int64_t count, int wide, img_axis *axis);
+int img_make_axis(img_buffer *memory, int64_t in, int64_t out, int64_t from, int64_t count, int64_t lanes,
+                  img_axis *axis);
 /* The same shape for an axis that keeps its size: only first, last and count are set. */
 void img_keep_axis(int64_t from, int64_t count, img_axis *axis);
 
@@ -88,7 +91,7 @@ void img_keep_axis(int64_t from, int64_t count, img_axis *axis);
 
 typedef struct {
     const char *name;
-    int wide; /* whether `horizontal` reads img_axis.wide */
+    int64_t lanes; /* of img_axis.wide that `horizontal` wants; it takes 2 where 4 do not fit */
     void (*horizontal)(uint8_t *out, const uint8_t *row, const img_axis *axis);
     /* out = rows weighted by 2 * pairs coefficients; `bytes` is rounded up to 32 inside. */
     void (*vertical)(uint8_t *out, const uint8_t *const *rows, const int16_t *coefficients, int64_t pairs, int precision,
@@ -100,7 +103,7 @@ typedef struct {
 
 extern const img_kernels img_generic_kernels;
 #if defined(__x86_64__)
-extern const img_kernels img_avx2_kernels;
+extern const img_kernels img_avx2_kernels, img_avx512_kernels;
 #endif
 const img_kernels *img_current_kernels(void);
 /* Chooses a set by name, "" = the best of this machine. Returns 0, or -1 when it is unknown or cannot run here. */

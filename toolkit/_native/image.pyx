@@ -415,7 +415,7 @@ def probe(const uint8_t[::1] data not None):
 
 
 def simd_level():
-    """Return the name of the loops in use: "avx2" or "generic"."""
+    """Return the name of the loops in use: "avx512", "avx2" or "generic"."""
     return img_current_kernels().name.decode("ascii")
 
 

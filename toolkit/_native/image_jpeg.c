@@ -242,13 +242,14 @@ int img_jpeg_start(img_scratch *scratch, const img_window *window, char *message
         }
     }
     jpeg->shift = window->left - (int64_t)left;
-    uint64_t stride = (uint64_t)info->output_width * 4 + IMG_PAD;
-    if (img_reserve(&scratch->rows, stride * ROWS) != IMG_OK) {
+    /* On purpose not aligned: into aligned rows libjpeg-turbo writes past the caches, and the resize would wait for them. */
+    uint64_t stride = ((uint64_t)info->output_width * 4 + 2 * IMG_PAD - 1) / IMG_PAD * IMG_PAD, offset = 4;
+    if (img_reserve(&scratch->rows, stride * ROWS + IMG_PAD) != IMG_OK) {
         snprintf(message, IMG_MESSAGE, "no memory for %lld bytes of rows", (long long)(stride * ROWS));
         return IMG_NO_MEMORY;
     }
     for (int i = 0; i < ROWS; i++)
-        jpeg->rows[i] = scratch->rows.data + stride * (uint64_t)i;
+        jpeg->rows[i] = scratch->rows.data + stride * (uint64_t)i + offset;
     jpeg->next = jpeg->filled = 0;
     jpeg->wanted = window->height;
     if (window->top > 0 && cut)

@@ -74,16 +74,32 @@ static double weight(const triangle *t, double center, int64_t sample) {
     return x < 1.0 ? 1.0 - x : 0.0;
 }
 
-/* Put the taps into the order of the AVX2 loop: two outputs in the halves of a vector, each tap pair for four channels. */
-static void widen(int16_t *wide, const int16_t *taps, int64_t padded, int64_t pairs) {
-    for (int64_t i = 0; i < padded; i++)
+/* Put the taps into the order of the SIMD loops: `lanes` outputs in a vector, each tap pair for four channels. */
+static void widen(const img_axis *axis, int16_t *wide, uint8_t *index) {
+    const int64_t lanes = axis->lanes, pairs = axis->pairs;
+    for (int64_t i = 0; i < axis->padded; i++) {
         for (int64_t p = 0; p < pairs; p++)
             for (int channel = 0; channel < 4; channel++)
-                memcpy(wide + ((i / 2 * pairs + p) * 2 + i % 2) * 8 + channel * 2, taps + (i * pairs + p) * 2,
-                       2 * sizeof(int16_t));
+                memcpy(wide + ((i / lanes * pairs + p) * lanes + i % lanes) * 8 + channel * 2,
+                       axis->coefficients + (i * pairs + p) * 2, 2 * sizeof(int16_t));
+        for (int j = 0; index != NULL && j < 16; j += 2) { /* bytes 0 and 4 of channel 0, 1 and 5 of channel 1 ... */
+            int64_t pixel = axis->start[i] - axis->start[i / 4 * 4];
+            index[i * 16 + j] = (uint8_t)(4 * pixel + j / 4 + j % 4 * 2);
+            index[i * 16 + j + 1] = 0; /* masked out by the loop */
+        }
+    }
 }
 
-int img_make_axis(img_buffer *memory, int64_t in, int64_t out, int64_t from, int64_t count, int wide, img_axis *axis) {
+/* Whether the sources of each four outputs lie within 16 pixels, one load of AVX-512. */
+static int near(const img_axis *axis) {
+    for (int64_t i = 0; i < axis->padded; i += 4)
+        if (axis->start[i + 3] - axis->start[i] + 2 * axis->pairs > 16)
+            return 0;
+    return 1;
+}
+
+int img_make_axis(img_buffer *memory, int64_t in, int64_t out, int64_t from, int64_t count, int64_t lanes,
+                  img_axis *axis) {
     triangle t = {.scale = (double)in / (double)out, .in = in};
     t.support = t.scale < 1.0 ? 1.0 : t.scale;
     t.inverse = 1.0 / t.support;
@@ -101,14 +117,14 @@ int img_make_axis(img_buffer *memory, int64_t in, int64_t out, int64_t from, int
     axis->pairs = (most + 1) / 2;
     uint64_t padded = (uint64_t)axis->padded, taps = 2 * (uint64_t)axis->pairs;
     uint64_t start_bytes = (padded * 4 + 63) / 64 * 64, weight_bytes = (taps * 8 + 63) / 64 * 64;
-    uint64_t tap_bytes = (padded * taps * 2 + 63) / 64 * 64, wide_bytes = wide ? padded * taps * 8 : 0;
-    if (img_reserve(memory, start_bytes + weight_bytes + tap_bytes + wide_bytes) != IMG_OK)
+    uint64_t tap_bytes = (padded * taps * 2 + 63) / 64 * 64, wide_bytes = lanes ? padded * taps * 8 : 0;
+    uint64_t index_bytes = lanes == 4 ? padded * 16 : 0;
+    if (img_reserve(memory, start_bytes + weight_bytes + tap_bytes + wide_bytes + index_bytes) != IMG_OK)
         return IMG_NO_MEMORY;
     int32_t *start = (int32_t *)memory->data;
     double *weights = (double *)(memory->data + start_bytes);
     int16_t *coefficients = (int16_t *)(memory->data + start_bytes + weight_bytes);
     memset(coefficients, 0, tap_bytes);
-    memset(start, 0, start_bytes);
 
     /* The largest weight is that of the sample nearest to a centre, over the sum of its weights. An upper bound for all
      * outputs: one when samples are spread, and 2 / (2 * scale - 1) when they are gathered, borders included. */
@@ -140,11 +156,16 @@ int img_make_axis(img_buffer *memory, int64_t in, int64_t out, int64_t from, int
     }
     axis->start = start;
     axis->coefficients = coefficients;
+    for (int64_t i = count; i < axis->padded; i++)
+        start[i] = start[count - 1];
+    axis->lanes = lanes == 4 && !near(axis) ? 2 : lanes;
     axis->wide = NULL;
-    if (wide) {
-        int16_t *widened = (int16_t *)(memory->data + start_bytes + weight_bytes + tap_bytes);
-        widen(widened, coefficients, axis->padded, axis->pairs);
-        axis->wide = widened;
+    axis->index = NULL;
+    if (lanes) {
+        uint8_t *place = memory->data + start_bytes + weight_bytes + tap_bytes;
+        axis->wide = (int16_t *)place;
+        axis->index = axis->lanes == 4 ? place + wide_bytes : NULL;
+        widen(axis, (int16_t *)place, axis->lanes == 4 ? place + wide_bytes : NULL);
     }
     return IMG_OK;
 }

@@ -65,7 +65,12 @@ int img_choose_kernels(const char *name) {
     const img_kernels *chosen = NULL;
 #if defined(__x86_64__)
     __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx2") && (name[0] == 0 || strcmp(name, "avx2") == 0))
+    int avx2 = __builtin_cpu_supports("avx2");
+    int avx512 = avx2 && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vbmi") &&
+                 __builtin_cpu_supports("avx512vnni");
+    if (avx512 && (name[0] == 0 || strcmp(name, "avx512") == 0))
+        chosen = &img_avx512_kernels;
+    else if (avx2 && (name[0] == 0 || strcmp(name, "avx2") == 0))
         chosen = &img_avx2_kernels;
 #endif
     if (chosen == NULL && (name[0] == 0 || strcmp(name, "generic") == 0))
@@ -157,7 +162,7 @@ typedef struct {
     int resize_x, resize_y;
 } stage;
 
-static int prepare(stage *st, const img_stage *spec, int64_t height, int64_t width, int64_t max_pixels, int wide,
+static int prepare(stage *st, const img_stage *spec, int64_t height, int64_t width, int64_t max_pixels, int64_t lanes,
                    img_scratch *scratch, char *message) {
     int status = img_make_plan(spec, height, width, max_pixels, &st->plan, message);
     if (status != IMG_OK)
@@ -166,7 +171,7 @@ static int prepare(stage *st, const img_stage *spec, int64_t height, int64_t wid
     st->resize_x = plan->resized_w != width;
     st->resize_y = plan->resized_h != height;
     if (st->resize_x)
-        status = img_make_axis(&scratch->axes[0], width, plan->resized_w, plan->left, plan->keep_w, wide, &st->x);
+        status = img_make_axis(&scratch->axes[0], width, plan->resized_w, plan->left, plan->keep_w, lanes, &st->x);
     else
         img_keep_axis(plan->left, plan->keep_w, &st->x);
     if (status == IMG_OK && st->resize_y)
@@ -248,7 +253,7 @@ static int run_stages(const img_program *program, stage *st, source *from, img_s
             return status;
         source next = {.base = to.out, .step_x = 4, .step_y = 4 * plan->out_w, .height = plan->out_h, .width = plan->out_w};
         status = prepare(st, program->stage_count > 0 ? &program->stages[k + 1] : &nothing, next.height, next.width,
-                         program->max_pixels, kernels->wide, scratch, message);
+                         program->max_pixels, kernels->lanes, scratch, message);
         if (status != IMG_OK)
             return status;
         next.base += st->y.first * next.step_y + st->x.first * next.step_x;
@@ -261,7 +266,7 @@ static int prepare_first(const img_program *program, stage *st, int64_t height, 
                          char *message) {
     static const img_stage nothing = {0, 0, 0};
     return prepare(st, program->stage_count > 0 ? &program->stages[0] : &nothing, height, width, program->max_pixels,
-                   img_current_kernels()->wide, scratch, message);
+                   img_current_kernels()->lanes, scratch, message);
 }
 
 int img_result_size(const img_program *program, int64_t height, int64_t width, int64_t *out_h, int64_t *out_w,

@@ -1,6 +1,7 @@
-/* The loops of image_resample.c for AVX2; compiled into every x86-64 build, used where the processor has it.
+/* The loops of image_resample.c for AVX2 and AVX-512; compiled into every x86-64 build, used where the processor has them.
  *
  * As in Pillow-SIMD, two taps of a channel lie side by side as 16-bit numbers and one vpmaddwd multiplies and adds them.
+ * AVX-512 (with VBMI and VNNI) brings the pixels of four outputs into that order with one vpermb.
  */
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -9,6 +10,8 @@
 #include "image.h"
 
 #define AVX2 __attribute__((target("avx2")))
+#define AVX512 __attribute__((target("avx2,avx512f,avx512bw,avx512vbmi,avx512vnni")))
+#define INLINE512 static inline __attribute__((always_inline)) AVX512
 #define INLINE static inline __attribute__((always_inline)) AVX2
 
 /* Sums of two neighbouring outputs, one in each half. */
@@ -134,7 +137,37 @@ AVX2 static void to_planes(float *out, int64_t plane, const uint8_t *rgbx, int64
     img_generic_kernels.to_planes(out + i, plane, rgbx + 4 * i, count - i, scale, bias);
 }
 
-const img_kernels img_avx2_kernels = {"avx2", 1, horizontal, vertical, to_rgb, to_planes};
+INLINE512 void horizontal_of_512(uint8_t *out, const uint8_t *row, const img_axis *axis, int64_t pairs) {
+    const __m512i half = _mm512_set1_epi32(1 << (axis->precision - 1)), next = _mm512_set1_epi8(8);
+    const __m128i shift = _mm_cvtsi32_si128(axis->precision);
+    const __mmask64 even = 0x5555555555555555;
+    const __m512i *c = (const __m512i *)axis->wide, *index = (const __m512i *)axis->index;
+    for (int64_t i = 0; i < axis->padded; i += 4, c += pairs) {
+        const __m512i pixels = _mm512_loadu_si512(row + 4 * (int64_t)axis->start[i]);
+        __m512i sum = half, order = *index++;
+        for (int64_t p = 0; p < pairs; p++) {
+            sum = _mm512_dpwssd_epi32(sum, _mm512_maskz_permutexvar_epi8(even, order, pixels), c[p]);
+            order = _mm512_add_epi8(order, next);
+        }
+        _mm_storeu_si128((__m128i *)(out + 4 * i), _mm512_cvtepi32_epi8(_mm512_sra_epi32(sum, shift)));
+    }
+}
+
+AVX512 static void horizontal_512(uint8_t *out, const uint8_t *row, const img_axis *axis) {
+    if (axis->lanes != 4)
+        horizontal(out, row, axis);
+    else if (axis->pairs == 1)
+        horizontal_of_512(out, row, axis, 1);
+    else if (axis->pairs == 2)
+        horizontal_of_512(out, row, axis, 2);
+    else if (axis->pairs == 3)
+        horizontal_of_512(out, row, axis, 3);
+    else
+        horizontal_of_512(out, row, axis, axis->pairs);
+}
+
+const img_kernels img_avx512_kernels = {"avx512", 4, horizontal_512, vertical, to_rgb, to_planes};
+const img_kernels img_avx2_kernels = {"avx2", 2, horizontal, vertical, to_rgb, to_planes};
 #else
 typedef int img_x86_is_empty_here; /* ISO C wants at least one declaration */
 #endif
