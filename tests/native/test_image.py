@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
-from test_image_oracle import SAME_LIBJPEG, decode, difference, jpeg, levels, ours, photo, run_stages
+from native.test_image_oracle import SAME_LIBJPEG, decode, difference, jpeg, levels, ours, photo, run_stages
 
 from toolkit._native import image
 

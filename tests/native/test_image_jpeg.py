@@ -7,7 +7,7 @@ import struct
 import numpy as np
 import pytest
 from PIL import Image, ImageOps
-from test_image_oracle import DECODE_TOLERANCE, decode, difference, jpeg, ours, photo, sampled, status_of
+from native.test_image_oracle import DECODE_TOLERANCE, decode, difference, jpeg, ours, photo, sampled, status_of
 
 from toolkit._native import image
 

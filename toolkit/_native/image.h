@@ -67,16 +67,19 @@ typedef struct {
 
 int img_make_plan(const img_stage *stage, int64_t height, int64_t width, int64_t max_pixels, img_plan *plan, char *message);
 
+#define IMG_PRECISION 22 /* Pillow's: 32 bits less 8 of a pixel less 2 to spare */
+#define IMG_SPLIT 11     /* halves of a coefficient fit the 16-bit multiplications of SIMD */
+
 /* One axis of a resize: outputs i = 0 .. count-1 sum 2 * pairs source samples from `start[i]` on. The last of them may
  * lie one behind the source (its coefficient is zero); start[] never falls. */
 typedef struct {
     int64_t count, padded;  /* padded: count rounded up to 4, with coefficients of zero */
     int64_t pairs;
     int64_t first, last;    /* source samples [first, last) are used; start[] counts from `first` */
-    int precision;          /* coefficients are multiplied by 1 << precision */
     const int32_t *start;
-    const int16_t *coefficients; /* [padded][2 * pairs] */
-    const int16_t *wide;    /* [padded / lanes][pairs][lanes][4 channels][2 taps], 64-byte aligned; NULL without lanes */
+    const int32_t *coefficients; /* [padded][2 * pairs], 1.0 is 1 << IMG_PRECISION */
+    const int16_t *split;   /* [padded][pairs][high and low part][2 taps]: coefficient = high << IMG_SPLIT | low */
+    const int16_t *wide;    /* [padded / lanes][pairs][high, low][lanes][4 channels][2 taps]; NULL without lanes */
     int64_t lanes;          /* outputs side by side in `wide`: 2 for AVX2, 4 for AVX-512, 0 */
     const uint8_t *index;   /* [padded / 4][64] with 4 lanes: which of 64 source bytes goes where; else NULL */
 } img_axis;
@@ -93,9 +96,9 @@ typedef struct {
     const char *name;
     int64_t lanes; /* of img_axis.wide that `horizontal` wants; it takes 2 where 4 do not fit */
     void (*horizontal)(uint8_t *out, const uint8_t *row, const img_axis *axis);
-    /* out = rows weighted by 2 * pairs coefficients; `bytes` is rounded up to 32 inside. */
-    void (*vertical)(uint8_t *out, const uint8_t *const *rows, const int16_t *coefficients, int64_t pairs, int precision,
-                     int64_t bytes);
+    /* Output i of the axis: the sum of 2 * pairs rows. `bytes` is rounded up to IMG_PAD inside. */
+    void (*vertical)(uint8_t *out, const uint8_t *const *rows, const img_axis *axis, int64_t i, int64_t bytes);
+    void (*from_rgb)(uint8_t *rgbx, const uint8_t *rgb, int64_t count);
     void (*to_rgb)(uint8_t *out, const uint8_t *rgbx, int64_t count);
     void (*to_planes)(float *out, int64_t plane, const uint8_t *rgbx, int64_t count, const float *scale,
                       const float *bias);

@@ -1,6 +1,7 @@
 """Decodes and transforms a part of a batch of pictures in one call without the GIL.
 
-For one picture the call says what this does, within one level of 255 (`tests/native/image_oracle.py` spells it out):
+For one picture the call does what this says, bit for bit if PIL has the same libjpeg-turbo (the oracle is
+`tests/native/test_image_oracle.py`):
 
     picture = ImageOps.exif_transpose(PIL.Image.open(io.BytesIO(data)).convert("RGB"))
     for resize, height, width in stages: picture = center_crop(resize_short(picture, resize), height, width)

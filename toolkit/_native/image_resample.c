@@ -1,8 +1,7 @@
 /* Geometry and coefficients of resize and crop, and the plain-C loops.
  *
- * Resize is Pillow's (src/libImaging/Resample.c): a triangle filter as wide as the scale, columns first into bytes, then
- * rows. Coefficients have 15 bits as in Pillow-SIMD, and add up to exactly one, so results differ from Pillow's 22-bit
- * coefficients by at most one level. Sizes and crops follow torchvision's Resize(int) and CenterCrop.
+ * Resize is Pillow's (src/libImaging/Resample.c) bit for bit: a triangle filter as wide as the scale, coefficients of 22
+ * bits, columns first into bytes, then rows. Sizes and crops follow torchvision's Resize(int) and CenterCrop.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -74,14 +73,22 @@ static double weight(const triangle *t, double center, int64_t sample) {
     return x < 1.0 ? 1.0 - x : 0.0;
 }
 
+static void split(const img_axis *axis, int16_t *out) {
+    for (int64_t i = 0; i < axis->padded * axis->pairs; i++)
+        for (int tap = 0; tap < 2; tap++) {
+            out[4 * i + tap] = (int16_t)(axis->coefficients[2 * i + tap] >> IMG_SPLIT);
+            out[4 * i + 2 + tap] = (int16_t)(axis->coefficients[2 * i + tap] & ((1 << IMG_SPLIT) - 1));
+        }
+}
+
 /* Put the taps into the order of the SIMD loops: `lanes` outputs in a vector, each tap pair for four channels. */
 static void widen(const img_axis *axis, int16_t *wide, uint8_t *index) {
     const int64_t lanes = axis->lanes, pairs = axis->pairs;
     for (int64_t i = 0; i < axis->padded; i++) {
-        for (int64_t p = 0; p < pairs; p++)
+        for (int64_t p = 0; p < 2 * pairs; p++)
             for (int channel = 0; channel < 4; channel++)
-                memcpy(wide + ((i / lanes * pairs + p) * lanes + i % lanes) * 8 + channel * 2,
-                       axis->coefficients + (i * pairs + p) * 2, 2 * sizeof(int16_t));
+                memcpy(wide + ((i / lanes * 2 * pairs + p) * lanes + i % lanes) * 8 + channel * 2,
+                       axis->split + (i * 2 * pairs + p) * 2, 2 * sizeof(int16_t));
         for (int j = 0; index != NULL && j < 16; j += 2) { /* bytes 0 and 4 of channel 0, 1 and 5 of channel 1 ... */
             int64_t pixel = axis->start[i] - axis->start[i / 4 * 4];
             index[i * 16 + j] = (uint8_t)(4 * pixel + j / 4 + j % 4 * 2);
@@ -103,7 +110,7 @@ int img_make_axis(img_buffer *memory, int64_t in, int64_t out, int64_t from, int
     triangle t = {.scale = (double)in / (double)out, .in = in};
     t.support = t.scale < 1.0 ? 1.0 : t.scale;
     t.inverse = 1.0 / t.support;
-    double center, largest = 0.0;
+    double center;
     int64_t low, high, most = 0;
     for (int64_t i = from; i < from + count; i++) {
         reach(&t, i, &center, &low, &high);
@@ -115,26 +122,21 @@ int img_make_axis(img_buffer *memory, int64_t in, int64_t out, int64_t from, int
     axis->count = count;
     axis->padded = (count + 3) / 4 * 4;
     axis->pairs = (most + 1) / 2;
+    /* One block: wide, coefficients, split, weights, index, start; the first keeps the alignment of the block. */
     uint64_t padded = (uint64_t)axis->padded, taps = 2 * (uint64_t)axis->pairs;
-    uint64_t start_bytes = (padded * 4 + 63) / 64 * 64, weight_bytes = (taps * 8 + 63) / 64 * 64;
-    uint64_t tap_bytes = (padded * taps * 2 + 63) / 64 * 64, wide_bytes = lanes ? padded * taps * 8 : 0;
+    uint64_t wide_bytes = lanes ? padded * taps * 16 : 0, tap_bytes = padded * taps * 4;
     uint64_t index_bytes = lanes == 4 ? padded * 16 : 0;
-    if (img_reserve(memory, start_bytes + weight_bytes + tap_bytes + wide_bytes + index_bytes) != IMG_OK)
+    if (img_reserve(memory, wide_bytes + 2 * tap_bytes + taps * 8 + index_bytes + padded * 4 + 2 * 64) != IMG_OK)
         return IMG_NO_MEMORY;
-    int32_t *start = (int32_t *)memory->data;
-    double *weights = (double *)(memory->data + start_bytes);
-    int16_t *coefficients = (int16_t *)(memory->data + start_bytes + weight_bytes);
+    uint8_t *place = memory->data;
+    int16_t *wide = (int16_t *)place;
+    uint8_t *index = place += wide_bytes; /* whole vectors too */
+    int32_t *coefficients = (int32_t *)(place += index_bytes);
+    int16_t *halves = (int16_t *)(place += tap_bytes);
+    double *weights = (double *)(place += tap_bytes);
+    int32_t *start = (int32_t *)(place + taps * 8);
     memset(coefficients, 0, tap_bytes);
 
-    /* The largest weight is that of the sample nearest to a centre, over the sum of its weights. An upper bound for all
-     * outputs: one when samples are spread, and 2 / (2 * scale - 1) when they are gathered, borders included. */
-    largest = t.scale < 2.0 ? 1.0 : 2.0 / (t.scale - 1.0);
-    if (largest > 1.0)
-        largest = 1.0;
-    axis->precision = 14;
-    while (axis->precision < 22 && largest * (double)(1 << (axis->precision + 1)) < 32766.0)
-        axis->precision++;
-    double one = (double)(1 << axis->precision);
     for (int64_t i = 0; i < count; i++) {
         reach(&t, from + i, &center, &low, &high);
         double sum = 0.0;
@@ -143,30 +145,22 @@ int img_make_axis(img_buffer *memory, int64_t in, int64_t out, int64_t from, int
         /* All outputs have the same number of taps; near the end zeros stand in front, so that none is read behind it. */
         int64_t spare = axis->last - axis->first - (int64_t)taps, lead = low - axis->first - (spare > 0 ? spare : 0);
         lead = lead > 0 ? lead : 0;
-        /* Rounding the running sum makes the coefficients add up to exactly one. */
-        double factor = sum > 0.0 ? one / sum : 0.0, running = 0.0;
-        int64_t before = 0;
-        for (int64_t k = 0; k < high - low; k++) {
-            running += weights[k] * factor;
-            int64_t now = (int64_t)(running + 0.5);
-            coefficients[i * (int64_t)taps + lead + k] = (int16_t)(now - before);
-            before = now;
-        }
+        for (int64_t k = 0; k < high - low; k++)
+            coefficients[i * (int64_t)taps + lead + k] =
+                (int32_t)(0.5 + (sum != 0.0 ? weights[k] / sum : weights[k]) * (double)(1 << IMG_PRECISION));
         start[i] = (int32_t)(low - axis->first - lead);
     }
-    axis->start = start;
-    axis->coefficients = coefficients;
     for (int64_t i = count; i < axis->padded; i++)
         start[i] = start[count - 1];
+    axis->start = start;
+    axis->coefficients = coefficients;
+    axis->split = halves;
+    split(axis, halves);
     axis->lanes = lanes == 4 && !near(axis) ? 2 : lanes;
-    axis->wide = NULL;
-    axis->index = NULL;
-    if (lanes) {
-        uint8_t *place = memory->data + start_bytes + weight_bytes + tap_bytes;
-        axis->wide = (int16_t *)place;
-        axis->index = axis->lanes == 4 ? place + wide_bytes : NULL;
-        widen(axis, (int16_t *)place, axis->lanes == 4 ? place + wide_bytes : NULL);
-    }
+    axis->wide = lanes ? wide : NULL;
+    axis->index = axis->lanes == 4 ? index : NULL;
+    if (lanes)
+        widen(axis, wide, axis->lanes == 4 ? index : NULL);
     return IMG_OK;
 }
 
@@ -179,39 +173,56 @@ void img_keep_axis(int64_t from, int64_t count, img_axis *axis) {
 
 /* ---- Plain C ---- */
 
+#define HALF (1 << (IMG_PRECISION - 1))
+
+/* Rounded coefficients may add up to a little more than one. */
+static uint8_t clip(int32_t sum) {
+    int32_t value = sum >> IMG_PRECISION;
+    return (uint8_t)(value > 255 ? 255 : value);
+}
+
 static void horizontal(uint8_t *out, const uint8_t *row, const img_axis *axis) {
     const int64_t taps = 2 * axis->pairs;
     for (int64_t i = 0; i < axis->count; i++) {
         const uint8_t *p = row + 4 * (int64_t)axis->start[i];
-        const int16_t *c = axis->coefficients + i * taps;
-        int32_t r = 1 << (axis->precision - 1), g = r, b = r;
+        const int32_t *c = axis->coefficients + i * taps;
+        int32_t r = HALF, g = HALF, b = HALF;
         for (int64_t k = 0; k < taps; k++) {
             r += c[k] * p[4 * k];
             g += c[k] * p[4 * k + 1];
             b += c[k] * p[4 * k + 2];
         }
-        /* The coefficients are not negative and add up to one: no clipping. */
-        out[4 * i] = (uint8_t)(r >> axis->precision);
-        out[4 * i + 1] = (uint8_t)(g >> axis->precision);
-        out[4 * i + 2] = (uint8_t)(b >> axis->precision);
+        out[4 * i] = clip(r);
+        out[4 * i + 1] = clip(g);
+        out[4 * i + 2] = clip(b);
         out[4 * i + 3] = 0;
     }
 }
 
-static void vertical(uint8_t *out, const uint8_t *const *rows, const int16_t *coefficients, int64_t pairs, int precision,
-                     int64_t bytes) {
+static void vertical(uint8_t *out, const uint8_t *const *rows, const img_axis *axis, int64_t i, int64_t bytes) {
+    const int64_t taps = 2 * axis->pairs;
+    const int32_t *coefficients = axis->coefficients + i * taps;
     int32_t sums[64];
     for (int64_t at = 0; at < bytes; at += 64) {
         for (int j = 0; j < 64; j++)
-            sums[j] = 1 << (precision - 1);
-        for (int64_t k = 0; k < 2 * pairs; k++) {
+            sums[j] = HALF;
+        for (int64_t k = 0; k < taps; k++) {
             const uint8_t *row = rows[k] + at;
             const int32_t c = coefficients[k];
             for (int j = 0; j < 64; j++)
                 sums[j] += c * row[j];
         }
         for (int j = 0; j < 64; j++)
-            out[at + j] = (uint8_t)(sums[j] >> precision);
+            out[at + j] = clip(sums[j]);
+    }
+}
+
+static void from_rgb(uint8_t *rgbx, const uint8_t *rgb, int64_t count) {
+    for (int64_t i = 0; i < count; i++) {
+        rgbx[4 * i] = rgb[3 * i];
+        rgbx[4 * i + 1] = rgb[3 * i + 1];
+        rgbx[4 * i + 2] = rgb[3 * i + 2];
+        rgbx[4 * i + 3] = 0;
     }
 }
 
@@ -227,9 +238,12 @@ static void to_rgb(uint8_t *out, const uint8_t *rgbx, int64_t count) {
 __attribute__((optimize("fp-contract=off"))) static void to_planes(float *out, int64_t plane, const uint8_t *rgbx,
                                                                    int64_t count, const float *scale,
                                                                    const float *bias) {
+#if defined(__clang__)
+#pragma STDC FP_CONTRACT OFF
+#endif
     for (int c = 0; c < 3; c++)
         for (int64_t i = 0; i < count; i++)
             out[c * plane + i] = (float)rgbx[4 * i + c] * scale[c] + bias[c];
 }
 
-const img_kernels img_generic_kernels = {"generic", 0, horizontal, vertical, to_rgb, to_planes};
+const img_kernels img_generic_kernels = {"generic", 0, horizontal, vertical, from_rgb, to_rgb, to_planes};

@@ -107,10 +107,7 @@ static int next_row(source *from, img_scratch *scratch, const uint8_t **row, cha
     uint8_t *line = scratch->line.data;
     *row = line;
     if (from->rgb) {
-        int64_t last = from->columns - 1;
-        for (int64_t i = 0; i < last; i++) /* four bytes at once; the fourth is overwritten or never read */
-            memcpy(line + 4 * i, p + 3 * i, 4);
-        memcpy(line + 4 * last, p + 3 * last, 3);
+        img_current_kernels()->from_rgb(line, p, from->columns);
     } else {
         for (int64_t i = 0; i < from->columns; i++, p += from->step_x)
             memcpy(line + 4 * i, p, 4);
@@ -219,7 +216,7 @@ static int run_stage(const stage *st, source *from, const sink *to, img_scratch 
         if (st->resize_y) {
             for (int64_t k = 0; k < taps; k++) /* behind the last row: any row, its coefficient is zero */
                 window[k] = ring + (uint64_t)((first + k < rows ? first + k : first) % taps) * stride;
-            kernels->vertical(mixed, window, st->y.coefficients + i * taps, st->y.pairs, st->y.precision, row_bytes);
+            kernels->vertical(mixed, window, &st->y, i, row_bytes);
             row = mixed;
         }
         put_row(to, i, row);

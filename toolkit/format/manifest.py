@@ -15,11 +15,7 @@ __all__ = ["LabelCounts", "Manifest", "Split", "TableRef", "encode_manifest", "p
 _KNOWN_FEATURES: frozenset[str] = frozenset()
 
 
-class _Struct(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    pass
-
-
-class TableRef(_Struct):
+class TableRef(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A shard table: tables/<sha256>.arrow, and what it adds up to."""
 
     sha256: str
@@ -27,14 +23,14 @@ class TableRef(_Struct):
     rows: int
 
 
-class LabelCounts(_Struct):
+class LabelCounts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How often each class of a label column occurs in a split, by id; `missing` counts nulls."""
 
     counts: tuple[int, ...]
     missing: int
 
 
-class Split(_Struct):
+class Split(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A split: its rows, bytes of shards, class counts by label column, and its shard tables in row order."""
 
     rows: int
@@ -43,7 +39,7 @@ class Split(_Struct):
     tables: tuple[TableRef, ...]
 
 
-class Manifest(_Struct):
+class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A version of a dataset.
 
     Attributes:

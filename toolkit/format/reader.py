@@ -73,6 +73,10 @@ class ShardReader:
         body = self._bodies.get(batch)
         return body if body is not None else self._bodies.setdefault(batch, self._parse(batch))
 
+    def message(self, batch: int) -> bytes:
+        """Return the checked metadata message of record batch number `batch` of the split."""
+        return self._messages[batch - self._first]
+
     def check_identity(self) -> None:
         """Raise CorruptShardError when the file under this name was rewritten or cut short since it was opened."""
         try:

@@ -43,7 +43,7 @@ class ShardRecord:
 
     path: str
     rows: int
-    bytes: int
+    file_bytes: int
     sha256: bytes
     nonbody_sha256: bytes
     batches: tuple[BatchPlace, ...]
@@ -99,7 +99,7 @@ class ShardWriter:
         return ShardRecord(
             path="",
             rows=self._rows,
-            bytes=self._sink.position,
+            file_bytes=self._sink.position,
             sha256=self._sink.all.digest(),
             nonbody_sha256=self._sink.nonbody.digest(),
             batches=tuple(self._batches),

@@ -45,10 +45,10 @@ def encode_shard_table(records: Sequence[ShardRecord]) -> bytes:
         ]
         for record in records
     ]
-    columns = [
+    columns: list[Sequence[object]] = [
         [record.path for record in records],
         [record.rows for record in records],
-        [record.bytes for record in records],
+        [record.file_bytes for record in records],
         [record.sha256 for record in records],
         [record.nonbody_sha256 for record in records],
         [record.tokens for record in records],
@@ -131,7 +131,7 @@ def _numpy(array: pa.Array) -> NDArray[np.int64]:
     return np.asarray(array.to_numpy(zero_copy_only=False), dtype=np.int64)
 
 
-def _encode(schema: pa.Schema, columns: list[list[object]]) -> bytes:
+def _encode(schema: pa.Schema, columns: Sequence[Sequence[object]]) -> bytes:
     arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, schema) as writer:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["Dataset", "open"]
 
 
-def open(  # noqa: A001 - toolkit.open is the name people expect
+def open(
     reference: str | os.PathLike[str], *, split: str | None = None, columns: Sequence[str] | None = None
 ) -> Dataset:
     """Open a version of a dataset: a folder or manifest file, with or without a pin (PATH@sha256:<hex>).
@@ -175,6 +175,21 @@ class Dataset:
         return [os.path.join(root, path) for path in self._opened.index.paths.to_pylist()]
 
     @property
+    def root(self) -> str:
+        """The dataset's folder."""
+        return self._opened.version.root
+
+    @property
+    def index(self) -> ShardIndex:
+        """Shards and record batches of the whole split, whatever this view takes of it."""
+        return self._opened.index
+
+    @property
+    def class_names(self) -> Mapping[str, tuple[str, ...]]:
+        """Class names of every label column, in id order."""
+        return self._opened.classes
+
+    @property
     def fetcher(self) -> Fetcher:
         """Checked reads of the split's values."""
         return self._opened.fetcher
@@ -182,7 +197,7 @@ class Dataset:
     def take(self, rows: Sequence[int] | NDArray[np.int64]) -> Self:
         """Return a view of these rows of this dataset, in this order; a row may come more than once."""
         chosen = np.asarray(rows, np.int64).reshape(-1)
-        if len(chosen) and not (0 <= int(chosen.min()) and int(chosen.max()) < len(self)):
+        if len(chosen) and not (int(chosen.min()) >= 0 and int(chosen.max()) < len(self)):
             raise IndexError(f"take: rows must be within 0..{len(self) - 1}")
         return type(self)(self._opened, self._columns, self.rows(chosen))
 

@@ -83,7 +83,8 @@ class Fetcher:
             located.bodies, located.inner, layout.validity, layout.data, layout.width, out, statuses, chunks
         )
         self._check(failed, leaf, located, statuses, chunks)
-        return statuses == READ_NULL
+        null: NDArray[np.bool_] = statuses == READ_NULL
+        return null
 
     def variable(self, leaf: str, located: Located, buffer: FetchBuffer) -> Variable:
         """Copy a leaf of bytes or text into `buffer`."""

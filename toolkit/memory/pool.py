@@ -35,8 +35,8 @@ class BlockPool:
             block = free.pop()
         except IndexError:
             block = _aligned(nbytes)
-        # Through a memoryview, so that every view keeps this array alive: numpy would tie them to `block` itself.
-        lease = np.frombuffer(memoryview(block), np.uint8)
+        # Through its memoryview, so that every view keeps this array alive: numpy would tie them to `block` itself.
+        lease = np.frombuffer(block.data, np.uint8)
         finalizer = weakref.finalize(lease, _give_back, weakref.ref(self), free, block)
         finalizer.atexit = False
         return lease

@@ -16,7 +16,7 @@ import msgspec
 import pyarrow as pa
 
 from toolkit import __version__
-from toolkit.errors import RejectsError, UsageError
+from toolkit.errors import RejectsError, SourceError, UsageError
 from toolkit.format.commit import Transaction
 from toolkit.format.manifest import LabelCounts, Manifest, Split, TableRef
 from toolkit.format.schema import FORMAT_VERSION, Column, arrow_schema, image_column, label_column
@@ -72,7 +72,12 @@ def pack(job: PackJob, progress: Progress = lambda *_: None) -> PackResult:
         results, rejects = _run_tasks(job, scan, schema, transaction, progress)
         if len(rejects) > job.max_rejects:
             report = transaction.write_report(_FAILED_REPORT, _jsonl(rejects))
-            raise RejectsError(_rejects_text(rejects, job.max_rejects, report))
+            raise RejectsError(
+                f"{len(rejects)} samples rejected, {job.max_rejects} allowed; nothing was committed:"
+                f"{_rejects_text(rejects)}\nAll of them: {report}. Mend them, or allow them with --max-rejects {len(rejects)}"
+            )
+        if not any(result.record for result in results):
+            raise SourceError(f"{job.source!r}: not one sample is left to pack:{_rejects_text(rejects)}")
         splits = _publish(scan, results, transaction)
         if scan.classes is not None:
             transaction.add_table(encode_label_table(scan.classes))
@@ -104,7 +109,7 @@ def pack(job: PackJob, progress: Progress = lambda *_: None) -> PackResult:
 def _check_places(job: PackJob) -> None:
     source, dataset = os.path.realpath(job.source), os.path.realpath(job.dataset)
     if os.path.commonpath([source, dataset]) == source:
-        raise UsageError(f"the dataset {job.dataset!r} lies inside its source {job.source!r}: give a folder outside of it")
+        raise UsageError(f"the dataset {job.dataset!r} lies inside its source {job.source!r}: put it elsewhere")
 
 
 def _scan(job: PackJob) -> Scan:
@@ -169,7 +174,7 @@ def _publish(scan: Scan, results: list[TaskResult], transaction: Transaction) ->
             )
         splits[name] = Split(
             rows=rows,
-            bytes=sum(record.bytes for record in records),
+            bytes=sum(record.file_bytes for record in records),
             labels=counts,
             tables=(TableRef(sha256=table, shards=len(records), rows=rows),),
         )
@@ -200,13 +205,10 @@ def _jsonl(rejects: list[Reject]) -> bytes:
     return "".join(json.dumps(asdict(reject), ensure_ascii=False) + "\n" for reject in rejects).encode()
 
 
-def _rejects_text(rejects: list[Reject], allowed: int, report: str) -> str:
+def _rejects_text(rejects: list[Reject]) -> str:
+    """Return the first rejects, a line each, and how many more there are."""
     shown = "".join(f"\n  {reject.key}: {reject.reason}" for reject in rejects[:_SHOWN_REJECTS])
-    more = f"\n  … and {len(rejects) - _SHOWN_REJECTS} more" if len(rejects) > _SHOWN_REJECTS else ""
-    return (
-        f"{len(rejects)} samples rejected, {allowed} allowed; nothing was committed:{shown}{more}\n"
-        f"All of them: {report}. Mend them, or allow them with --max-rejects {len(rejects)}"
-    )
+    return shown + (f"\n  … and {len(rejects) - _SHOWN_REJECTS} more" if len(rejects) > _SHOWN_REJECTS else "")
 
 
 def _provenance(job: PackJob, scan: Scan, started: float) -> bytes:

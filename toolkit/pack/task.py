@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from toolkit._native.image import ImageError, probe
+from toolkit._native.image import UNSUPPORTED, ImageError, probe
 from toolkit.format.schema import KEY
 from toolkit.format.shard import ShardRecord, ShardWriter
 from toolkit.sources.imagefolder import Entry
@@ -137,7 +137,8 @@ def _check_header(data: bytes) -> None:
             probe(data)
             return
         except ImageError as error:
-            raise _Unusable(f"no readable JPEG header: {error}") from error
+            if error.status != UNSUPPORTED:  # CMYK and the like: PIL decodes them
+                raise _Unusable(f"no readable JPEG header: {error}") from error
     from PIL import Image
 
     try:

@@ -53,8 +53,8 @@ class Slot:
         """
         if isinstance(mean, str):
             if mean not in _STATISTICS:
-                known = ", ".join(_STATISTICS)
-                raise self._error("normalize", f"no statistics {mean!r}; known: {known}.{did_you_mean(mean, _STATISTICS)}")
+                known = f"{', '.join(_STATISTICS)}.{did_you_mean(mean, _STATISTICS)}"
+                raise self._error("normalize", f"no statistics are called {mean!r}; known: {known}")
             if std is not None:
                 raise self._error("normalize", f"{mean!r} brings its own std: leave std out")
             means, stds = _STATISTICS[mean]
@@ -88,10 +88,8 @@ class Pipeline:
         return tuple(slot.column for slot in self.slots)
 
     def describe(self) -> str:
-        """Return a hash of what changes samples, and of nothing else."""
-        steps = {
-            slot.column: [[type(step).__name__, asdict(step)] for step in slot.steps] for slot in self.slots
-        }
+        """Return a hash of what changes samples, and of nothing else: limits that only refuse samples don't count."""
+        steps = {slot.column: [[type(step).__name__, _shaping(step)] for step in slot.steps] for slot in self.slots}
         return hashlib.sha256(json.dumps(steps, sort_keys=True).encode()).hexdigest()
 
 
@@ -110,6 +108,10 @@ def pipeline(*slots: Slot) -> Pipeline:
             raise PipelineError(f"two slots name the column {item.column!r}: join their steps in one")
         seen.add(item.column)
     return Pipeline(tuple(slots))
+
+
+def _shaping(step: Step) -> dict[str, object]:
+    return {name: value for name, value in asdict(step).items() if name != "max_pixels"}
 
 
 def _positive(slot: Slot, step: str, name: str, value: object) -> int:

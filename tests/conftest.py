@@ -1,0 +1,139 @@
+"""Fixtures shared by all tests: a small image folder, a dataset packed from it, and ways to make others.
+
+    image_folder            folder of JPEG and PNG files, splits train and val, classes cat and dog
+    dataset                 a fresh copy of it packed: several shards in train, several record batches in each
+    pack_small(src, dst)    pack into small shards and record batches; returns the PackResult
+    commit_samples(...)     commit samples given as dicts, for what no image folder holds (null images, odd text)
+"""
+
+from __future__ import annotations
+
+import functools
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from toolkit.format.commit import Transaction
+from toolkit.format.manifest import LabelCounts, Manifest, Split, TableRef
+from toolkit.format.schema import FORMAT_VERSION, arrow_schema, image_column, label_column
+from toolkit.format.shard import ShardWriter
+from toolkit.format.tables import encode_label_table, encode_shard_table, sha256
+from toolkit.pack.job import OnExisting, PackJob, PackResult
+from toolkit.pack.run import pack
+
+SHARD_BYTES = 64 * 1024
+BATCH_BODY_BYTES = 24 * 1024
+
+Samples = Sequence[Mapping[str, Any]]
+
+
+def make_image_folder(root: Path) -> Path:
+    """Write 14 images of noise, a few KB each, two splits and two classes; always the same pixels."""
+    rng = np.random.default_rng(1)
+    names = [f"train/{('cat', 'dog')[i % 2]}/{i:02d}.{('jpg', 'png')[i // 2 % 2]}" for i in range(12)]
+    for name in [*names, "val/cat/a.png", "val/dog/b.jpg"]:
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        height, width = (int(side) for side in rng.integers(40, 72, 2))
+        Image.fromarray(rng.integers(0, 256, (height, width, 3), np.uint8)).save(path)
+    return root
+
+
+def _pack_small(source: Path, dataset: Path, **options: Any) -> PackResult:
+    options = {"shard_bytes": SHARD_BYTES, "on_existing": OnExisting.OVERWRITE, **options}
+    small = functools.partial(ShardWriter, batch_body_bytes=BATCH_BODY_BYTES)
+    with mock.patch("toolkit.pack.task.ShardWriter", small):
+        return pack(PackJob(source=str(source), dataset=str(dataset), **options))
+
+
+def _commit_samples(
+    root: Path,
+    splits: Mapping[str, Sequence[Samples]],
+    *,
+    classes: tuple[str, ...] = ("cat", "dog"),
+    batch_body_bytes: int = BATCH_BODY_BYTES,
+    **changes: Any,
+) -> str:
+    """Commit splits of shards of samples with the columns `image` and `label`; `changes` go to the Manifest."""
+    columns = (image_column("image"), label_column("label", sha256(encode_label_table(classes))))
+    schema = arrow_schema(columns, {"label": classes})
+    with Transaction(str(root), overwrite=True) as transaction:
+        made = {}
+        for name, shards in splits.items():
+            records = []
+            for number, samples in enumerate(shards):
+                temporary = transaction.shard_temporary(f"{name}-{number}")
+                writer = ShardWriter(temporary, schema, batch_body_bytes=batch_body_bytes)
+                for sample in samples:
+                    writer.add(sample)
+                record = writer.close()
+                name_on_disk = f"{name}-{number:06d}-{record.sha256.hex()[:16]}.arrow"
+                records.append(replace(record, path=transaction.publish_shard(temporary, name_on_disk)))
+            labels = [sample["label"] for samples in shards for sample in samples]
+            counts = tuple(labels.count(i) for i in range(len(classes)))
+            made[name] = Split(
+                rows=len(labels),
+                bytes=sum((root / record.path).stat().st_size for record in records),
+                labels={"label": LabelCounts(counts=counts, missing=labels.count(None))},
+                tables=(
+                    TableRef(
+                        sha256=transaction.add_table(encode_shard_table(records)),
+                        shards=len(records),
+                        rows=len(labels),
+                    ),
+                ),
+            )
+        transaction.add_table(encode_label_table(classes))
+        fields: dict[str, Any] = {
+            "format": FORMAT_VERSION,
+            "requires": (),
+            "columns": columns,
+            "splits": made,
+            "options": {},
+            "parent": None,
+            "user": {},
+        }
+        return transaction.commit(Manifest(**{**fields, **changes}), {})
+
+
+@pytest.fixture(scope="session")
+def _image_folder_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_image_folder(tmp_path_factory.mktemp("images") / "images")
+
+
+@pytest.fixture(scope="session")
+def _dataset_once(_image_folder_once: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("packed") / "dataset"
+    _pack_small(_image_folder_once, root)
+    return root
+
+
+@pytest.fixture
+def image_folder(_image_folder_once: Path, tmp_path: Path) -> Path:
+    """A copy of the image folder, to be changed at will."""
+    return Path(shutil.copytree(_image_folder_once, tmp_path / "images"))
+
+
+@pytest.fixture
+def dataset(_dataset_once: Path, tmp_path: Path) -> Path:
+    """A copy of the dataset packed from the image folder, to be damaged at will."""
+    return Path(shutil.copytree(_dataset_once, tmp_path / "dataset"))
+
+
+@pytest.fixture
+def pack_small() -> Callable[..., PackResult]:
+    """Return pack_small(source, dataset, **PackJob options)."""
+    return _pack_small
+
+
+@pytest.fixture
+def commit_samples() -> Callable[..., str]:
+    """Return commit_samples(root, {split: [[sample, ...], ...]}, classes=..., ...), which returns the pin."""
+    return _commit_samples

@@ -1,0 +1,1 @@
+"""Benchmarks: cases to figures, each case in a process of its own."""

@@ -1,0 +1,245 @@
+"""`toolkit pack`: an ImageFolder becomes a pinned dataset."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from toolkit.cli.options import (
+    DebugOption,
+    JsonOption,
+    ProgressOption,
+    QuietOption,
+    envvar,
+    member,
+    parse_jobs,
+    parse_size,
+    processors,
+)
+from toolkit.cli.output import Interrupted, note, print_document, print_line, print_views
+from toolkit.cli.progress import shown_progress
+from toolkit.errors import RejectsError
+from toolkit.pack.job import DEFAULT_SHARD_BYTES, OnExisting, PackJob
+from toolkit.report.text import plain
+from toolkit.sources.imagefolder import SPLIT_FOLDERS, LabelMode, read_classes
+
+__all__ = ["pack"]
+
+_SHOWN_NAMES = 3
+
+
+def pack(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="SOURCE", help="ImageFolder: [SPLIT/]CLASS/IMAGE, or images without classes.", show_default=False
+        ),
+    ],
+    dataset: Annotated[str, typer.Argument(metavar="DATASET", help="Folder to make.", show_default=False)],
+    split: Annotated[
+        str | None,
+        typer.Option(
+            "--split",
+            envvar=envvar("--split"),
+            help="Name of the split, train if not given; with split folders, the one to pack.",
+        ),
+    ] = None,
+    shard_size: Annotated[
+        int,
+        typer.Option(
+            "--shard-size",
+            envvar=envvar("--shard-size"),
+            parser=parse_size,
+            metavar="SIZE",
+            show_default="256MiB",
+            help="Fill shards up to this: bytes, or with a unit as in 100MB, 256MiB.",
+        ),
+    ] = DEFAULT_SHARD_BYTES,
+    label_mode: Annotated[
+        LabelMode,
+        typer.Option(
+            "--label-mode",
+            envvar=envvar("--label-mode"),
+            parser=member(LabelMode),
+            metavar="auto|none|imagefolder",
+            show_default="auto",
+            help="Labels from class folders: when there are any, never, or always.",
+        ),
+    ] = LabelMode.AUTO,
+    require_labels: Annotated[
+        bool,
+        typer.Option(
+            "--require-labels", envvar=envvar("--require-labels"), help="Refuse images that lie in no class folder."
+        ),
+    ] = False,
+    classes: Annotated[
+        str | None,
+        typer.Option(
+            "--classes", envvar=envvar("--classes"), metavar="FILE", help="Class names in id order, one a line."
+        ),
+    ] = None,
+    jobs: Annotated[
+        int,
+        typer.Option(
+            "--jobs",
+            "-j",
+            envvar=envvar("--jobs"),
+            parser=parse_jobs,
+            metavar="N|auto",
+            show_default="auto: the processors",
+            help="Shards written at the same time; never changes the result.",
+        ),
+    ] = processors(),  # noqa: B008 - a number for the life of the process
+    limit: Annotated[
+        int | None,
+        typer.Option("--limit", envvar=envvar("--limit"), metavar="N", help="At most N samples of each split."),
+    ] = None,
+    on_existing: Annotated[
+        OnExisting,
+        typer.Option(
+            "--on-existing",
+            envvar=envvar("--on-existing"),
+            parser=member(OnExisting),
+            metavar="refuse|overwrite",
+            show_default="refuse",
+            help="When DATASET holds a dataset already; overwritten versions stay readable by their pins.",
+        ),
+    ] = OnExisting.REFUSE,
+    max_rejects: Annotated[
+        int,
+        typer.Option(
+            "--max-rejects", envvar=envvar("--max-rejects"), metavar="N", help="Rejected samples to tolerate."
+        ),
+    ] = 0,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", envvar=envvar("--dry-run"), help="Say what would be packed; write nothing.")
+    ] = False,
+    json: JsonOption = False,
+    progress: ProgressOption = None,
+    quiet: QuietOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Pack SOURCE into DATASET.
+
+    The last line on stdout is for programs: samples=600 shards=2 bytes=21087276 seconds=0.37 pin=<sha256>.
+    """
+    job = PackJob(
+        source=source,
+        dataset=dataset,
+        split=split,
+        shard_bytes=shard_size,
+        label_mode=label_mode,
+        require_labels=require_labels,
+        classes=None if classes is None else read_classes(classes),
+        jobs=jobs,
+        limit=limit,
+        on_existing=on_existing,
+        max_rejects=max_rejects,
+    )
+    if dry_run:
+        _plan(job, json=json, quiet=quiet)
+    else:
+        _pack(job, json=json, progress=progress, quiet=quiet)
+
+
+def _pack(job: PackJob, *, json: bool, progress: bool | None, quiet: bool) -> None:
+    from toolkit.pack.run import pack as run_pack
+    from toolkit.report.pack_view import pack_views
+
+    before = _current_pin(job.dataset)
+    try:
+        with shown_progress("packing", "samples", progress, quiet=quiet) as update:
+            result = run_pack(job, lambda samples, total, _bytes, _total_bytes: update(samples, total))
+    except KeyboardInterrupt as error:
+        if _current_pin(job.dataset) != before:
+            raise Interrupted("interrupted, after the dataset was committed") from error
+        raise Interrupted("interrupted; nothing was committed") from error
+    report = None
+    if result.rejects:
+        report = os.path.join(job.dataset, "reports", f"{result.pin}.rejects.jsonl")
+    if not quiet:
+        _note_class_folders(job.source, labelled=result.classes is not None)
+    if json:
+        document = {**asdict(result), "rejects_report": report, "options": _options(job)}
+        print_document("toolkit.pack/1", document)
+        return
+    if not quiet:
+        print_views(pack_views(result, job, report))
+    print_line(
+        f"samples={result.samples} shards={result.shards} bytes={result.bytes} "
+        f"seconds={result.seconds:.2f} pin={result.pin}"
+    )
+
+
+def _plan(job: PackJob, *, json: bool, quiet: bool) -> None:
+    from toolkit.pack.run import plan
+    from toolkit.report.pack_view import plan_views
+
+    planned = plan(job)
+    exists = _current_pin(job.dataset) is not None
+    if not quiet:
+        _note_class_folders(job.source, labelled=planned.classes is not None)
+        if exists and job.on_existing is OnExisting.REFUSE:
+            note(f"{job.dataset!r} already holds a dataset: packing would need --on-existing overwrite")
+    if json:
+        document = {**asdict(planned), "dataset": job.dataset, "dataset_exists": exists, "options": _options(job)}
+        print_document("toolkit.pack-plan/1", document)
+    else:
+        if not quiet:
+            print_views(plan_views(planned, job))
+        splits = planned.splits.values()
+        print_line(
+            f"dry_run=true samples={sum(s.samples for s in splits)} shards={sum(s.tasks for s in splits)} "
+            f"source_bytes={sum(s.bytes for s in splits)}"
+        )
+    if len(planned.rejects) > job.max_rejects:
+        raise typer.Exit(RejectsError.exit_code)
+
+
+def _options(job: PackJob) -> dict[str, object]:
+    return {
+        "source": job.source,
+        "split": job.split,
+        "shard_bytes": job.shard_bytes,
+        "label_mode": job.label_mode.value,
+        "require_labels": job.require_labels,
+        "classes_given": job.classes is not None,
+        "jobs": job.jobs,
+        "limit": job.limit,
+        "on_existing": job.on_existing.value,
+        "max_rejects": job.max_rejects,
+    }
+
+
+def _current_pin(dataset: str) -> str | None:
+    """Return the pin of the dataset's current version, or None where there is none."""
+    try:
+        with open(os.path.join(dataset, "manifest.json"), "rb") as file:
+            return hashlib.sha256(file.read()).hexdigest()
+    except OSError:
+        return None
+
+
+def _note_class_folders(source: str, *, labelled: bool) -> None:
+    """Say when folders that look like splits became classes: by their case, or by what lies beside them."""
+    if not labelled:
+        return
+    with os.scandir(source) as entries:
+        folders = sorted(entry.name for entry in entries if entry.is_dir() and not entry.name.startswith("."))
+    if set(folders) <= set(SPLIT_FOLDERS):
+        return
+    alike = [name for name in folders if name.lower() in SPLIT_FOLDERS]
+    if not alike:
+        return
+    others = [name for name in folders if name.lower() not in SPLIT_FOLDERS]
+    cause = f"beside {_names(others)}" if others else "split folders are written in lower case"
+    note(f"{_names(alike)} became class names, not splits: {cause}. Splits are {', '.join(SPLIT_FOLDERS)}")
+
+
+def _names(names: list[str]) -> str:
+    shown = ", ".join(repr(plain(name)) for name in names[:_SHOWN_NAMES])
+    return f"{shown} and {len(names) - _SHOWN_NAMES} more" if len(names) > _SHOWN_NAMES else shown

@@ -1,0 +1,57 @@
+"""`toolkit verify`: is a dataset still what was packed?"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from toolkit.cli.options import DatasetArgument, DebugOption, JsonOption, ProgressOption, QuietOption, envvar
+from toolkit.cli.output import print_document, print_views
+from toolkit.cli.progress import shown_progress
+from toolkit.errors import IntegrityError, SampleError, UsageError
+
+__all__ = ["verify"]
+
+
+def verify(
+    dataset: DatasetArgument,
+    quick: Annotated[
+        bool,
+        typer.Option(
+            "--quick",
+            envvar=envvar("--quick"),
+            help="Check hashes of manifest and tables, and size and metadata of every shard. The default.",
+        ),
+    ] = False,
+    full: Annotated[
+        bool, typer.Option("--full", envvar=envvar("--full"), help="Check every byte of every shard as well.")
+    ] = False,
+    decode: Annotated[
+        bool, typer.Option("--decode", envvar=envvar("--decode"), help="Decode every image as well.")
+    ] = False,
+    json: JsonOption = False,
+    progress: ProgressOption = None,
+    quiet: QuietOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Check DATASET and name each bad shard or sample.
+
+    Exit codes: 0 all good; 1 samples that can't be decoded; 4 bytes that aren't those that were packed.
+    """
+    if quick and full:
+        raise UsageError("--quick and --full exclude each other: --full checks all that --quick does")
+    from toolkit.loader.verify import Level
+    from toolkit.loader.verify import verify as run_verify
+    from toolkit.report.verify_view import verify_views
+
+    with shown_progress("verifying", "shards", progress, quiet=quiet) as update:
+        result = run_verify(dataset, level=Level.FULL if full else Level.QUICK, decode=decode, progress=update)
+    if json:
+        print_document("toolkit.verify/1", {"ok": not result.findings, "decode": decode, **vars(result)})
+    else:
+        print_views(verify_views(result, decode=decode))
+    if any(finding.kind == "integrity" for finding in result.findings):
+        raise typer.Exit(IntegrityError.exit_code)
+    if result.findings:
+        raise typer.Exit(SampleError.exit_code)

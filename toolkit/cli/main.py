@@ -1,0 +1,95 @@
+"""The program `toolkit`: its commands, and how it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+from typer.main import get_command
+
+from toolkit import __version__
+from toolkit.cli import cmd_bench, cmd_doctor, cmd_inspect, cmd_pack, cmd_verify
+from toolkit.cli.options import DebugOption
+from toolkit.cli.output import EXIT_CLOSED_PIPE, Mode, print_line, report_error, silence_stdout
+
+__all__ = ["app", "main", "run"]
+
+app = typer.Typer(
+    name="toolkit",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for _name, _command in {
+    "pack": cmd_pack.pack,
+    "inspect": cmd_inspect.inspect,
+    "verify": cmd_verify.verify,
+    "bench": cmd_bench.bench,
+    "doctor": cmd_doctor.doctor,
+}.items():
+    app.command(_name)(_command)
+
+
+def main() -> None:
+    """Run the program with the arguments of the process."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(AttributeError):
+            stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # file names may be any bytes
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(args: Sequence[str]) -> int:
+    """Run the program with `args`; return its exit code."""
+    mode = Mode.read(args, os.environ)
+    try:
+        try:
+            code = _invoke(args)
+        except BrokenPipeError:
+            raise
+        except BaseException as error:
+            code = report_error(error, mode)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        silence_stdout()
+        return EXIT_CLOSED_PIPE
+    return code
+
+
+def _invoke(args: Sequence[str]) -> int:
+    # Not app(): that would end the process, and turn interrupts and closed pipes into codes of its own.
+    command = get_command(app)
+    try:
+        with command.make_context("toolkit", list(args)) as context:
+            command.invoke(context)
+    except typer.Exit as ended:
+        return ended.exit_code
+    return 0
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        print_line(f"toolkit {__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def toolkit(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", "-V", is_eager=True, callback=_print_version, help="Print the version.")
+    ] = False,
+    debug: DebugOption = False,
+) -> None:
+    """Pack datasets into pinned, verifiable Arrow shards; inspect, verify and benchmark them."""
+    if context.invoked_subcommand is None:
+        text = context.get_help()
+        if text:  # typer prints it itself when it has rich
+            print_line(text)
+
+
+if __name__ == "__main__":
+    main()

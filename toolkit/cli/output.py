@@ -1,0 +1,139 @@
+"""Where things are printed: results on stdout, everything else on stderr; and how an error ends the program."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from toolkit.errors import ToolkitError, did_you_mean
+from toolkit.report.documents import document
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+__all__ = ["Interrupted", "Mode", "note", "print_document", "print_line", "print_views", "report_error"]
+
+EXIT_UNEXPECTED = 1
+EXIT_USAGE = 2
+EXIT_IO = 5
+EXIT_INTERRUPTED = 130
+EXIT_CLOSED_PIPE = 141  # 128 + SIGPIPE, as other programs end in `| head`
+_FALSE = {"", "0", "false", "f", "no", "n", "off"}
+_PLAIN_WIDTH = 1000  # columns of a table that goes into a file or pipe: never cut, never wrapped
+
+# What typer raises for arguments it can't parse, whichever click it carries.
+_ParseError: Any = typer.BadParameter.__base__
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C, with what it left behind as the message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """How this run reports: read from the arguments themselves, since errors of parsing are reported too."""
+
+    json: bool
+    debug: bool
+
+    @classmethod
+    def read(cls, args: Sequence[str], environ: Mapping[str, str]) -> Mode:
+        """Return the mode that the arguments and the environment ask for."""
+
+        def asked(flag: str) -> bool:
+            twin = environ.get("TOOLKIT_" + flag.removeprefix("--").upper(), "")
+            return flag in args or twin.strip().lower() not in _FALSE
+
+        return cls(json=asked("--json"), debug=asked("--debug"))
+
+
+def print_line(text: str) -> None:
+    """Print a line of the result."""
+    sys.stdout.write(f"{text}\n")
+
+
+def print_document(schema: str, value: object) -> None:
+    """Print the result as one JSON object."""
+    print_line(document(schema, value))
+
+
+def print_views(views: Sequence[RenderableType]) -> None:
+    """Print a result for people: tables as wide as the terminal, or as wide as they are when there is none."""
+    from rich.console import Console
+
+    width = None if sys.stdout.isatty() else _PLAIN_WIDTH
+    console = Console(file=sys.stdout, width=width, markup=False, emoji=False, highlight=False)
+    for view in views:
+        console.print(view)
+
+
+def note(text: str) -> None:
+    """Tell the user something that is no result."""
+    sys.stderr.write(f"note: {text}\n")
+
+
+def report_error(error: BaseException, mode: Mode) -> int:
+    """Print one clear line for `error` on stderr (and a JSON object when asked for); return the exit code."""
+    code, text = _explain(error)
+    if mode.debug:
+        traceback.print_exception(error, file=sys.stderr)
+    elif code == EXIT_UNEXPECTED and not isinstance(error, ToolkitError):
+        text += "; run again with --debug for the traceback"
+    sys.stderr.write(f"{text}\n" if code == EXIT_INTERRUPTED else f"error: {text}\n")
+    if mode.json:
+        facts = {"type": _type_name(error), "message": text, "exit_code": code, **_attributes(error)}
+        print_document("toolkit.error/1", {"error": facts})
+    return code
+
+
+def silence_stdout() -> None:
+    """Let the rest of the output vanish: whoever read it has gone."""
+    devnull = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(devnull, sys.stdout.fileno())
+    os.close(devnull)
+
+
+def _explain(error: BaseException) -> tuple[int, str]:
+    if isinstance(error, KeyboardInterrupt):
+        return EXIT_INTERRUPTED, str(error) or "interrupted"
+    if isinstance(error, ToolkitError):
+        return error.exit_code, str(error)
+    if isinstance(error, _ParseError):
+        return EXIT_USAGE, _usage_text(error)
+    if isinstance(error, OSError):
+        where = f" {os.fsdecode(error.filename)!r}" if isinstance(error.filename, str | bytes) else ""
+        return EXIT_IO, f"{error.strerror or error}{':' if where else ''}{where}"
+    first_line = next(iter(str(error).splitlines()), "")
+    return EXIT_UNEXPECTED, f"unexpected {type(error).__name__}{': ' if first_line else ''}{first_line}"
+
+
+def _usage_text(error: Any) -> str:
+    context = getattr(error, "ctx", None)
+    option = getattr(error, "option_name", None)
+    if option is not None and hasattr(error, "possibilities") and context is not None:
+        known = [name for param in context.command.params for name in (*param.opts, *param.secondary_opts)]
+        text = f"no such option {option}.{did_you_mean(option, known)}"
+    else:
+        text = " ".join(error.format_message().split())
+        text = text if text.endswith((".", "?")) else f"{text}."
+    path = context.command_path if context is not None else "toolkit"
+    return f"{text} See `{path} --help`."
+
+
+def _type_name(error: BaseException) -> str:
+    if isinstance(error, KeyboardInterrupt):
+        return "Interrupted"
+    return "UsageError" if isinstance(error, _ParseError) else type(error).__name__
+
+
+def _attributes(error: BaseException) -> dict[str, str | int | None]:
+    """Return what a ToolkitError says for programs: shard, row, key …"""
+    if not isinstance(error, ToolkitError):
+        return {}
+    return {name: value for name, value in vars(error).items() if value is None or isinstance(value, str | int)}

@@ -1,0 +1,267 @@
+"""Check a version of a dataset against its pin: sizes and metadata, or every byte; decode every image on request."""
+
+from __future__ import annotations
+
+import builtins
+import enum
+import hashlib
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from toolkit._native.chunks import CHUNK_BYTES, READ_OK
+from toolkit._native.image import ImageError, Scratch
+from toolkit.errors import CorruptShardError, StorageError
+from toolkit.format.digest import DigestEncoder
+from toolkit.format.manifest import LabelCounts
+from toolkit.format.pin import resolve
+from toolkit.format.reader import ShardReader, read_failure
+from toolkit.format.schema import DIGEST, KEY, Kind
+from toolkit.loader.dataset import Dataset, open
+from toolkit.pipelines.build import compile_pipeline
+from toolkit.pipelines.image import CompiledImage
+from toolkit.pipelines.slots import pipeline, slot
+
+__all__ = ["Finding", "Level", "VerifyResult", "verify"]
+
+_READ_BYTES = 4 * 1024 * 1024
+
+
+class Level(enum.Enum):
+    """How much is checked: sizes, tables and metadata of every shard; or every byte, chunk sum and sample digest."""
+
+    QUICK = "quick"
+    FULL = "full"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One thing that is wrong.
+
+    Attributes:
+        kind: "integrity" (not the bytes that were packed) or "sample" (packed so, but it can't be decoded).
+        message: What is wrong, with the place.
+        split, shard: Where; the shard's path inside the dataset.
+        place: Which part of the shard: "file", "record batch 2, chunk 5", "sample".
+        row, key: The sample, where it is known.
+    """
+
+    kind: str
+    message: str
+    split: str
+    shard: str
+    place: str
+    row: int | None = None
+    key: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerifyResult:
+    """What was checked and what was found; `findings` is empty when everything is as it was packed."""
+
+    pin: str
+    level: str
+    decoded: bool
+    shards: int
+    samples: int
+    bytes: int
+    seconds: float
+    findings: list[Finding]
+
+
+def verify(
+    reference: str | os.PathLike[str],
+    *,
+    level: Level = Level.QUICK,
+    decode: bool = False,
+    jobs: int | None = None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> VerifyResult:
+    """Check the version that `reference` names.
+
+    Args:
+        reference: As toolkit.open takes it.
+        level: How much.
+        decode: Decode every image as well.
+        jobs: Shards checked at the same time; as many as there are processors when left out.
+        progress: Called with (bytes done, bytes in all).
+
+    Raises:
+        PinMismatchError, CorruptTableError, FormatError, NotFoundError: It can't even be opened.
+    """
+    started = time.monotonic()
+    version = resolve(reference)
+    pinned = f"{version.root}@sha256:{version.pin}"
+    checks = [_SplitCheck(open(pinned, split=name), level, decode) for name in version.manifest.splits]
+    work = [(check, shard) for check in checks for shard in range(check.dataset.index.shards)]
+    total = sum(split.bytes for split in version.manifest.splits.values())
+    findings: list[Finding] = []
+    done = 0
+    with ThreadPoolExecutor(jobs or os.cpu_count() or 1, thread_name_prefix="toolkit-verify") as pool:
+        for (check, shard), found in zip(work, pool.map(lambda item: item[0].shard(item[1]), work), strict=True):
+            findings += found
+            done += int(check.dataset.index.shard_bytes[shard])
+            progress(done, total)
+    for check in checks:
+        findings += check.totals(complete=not findings)
+    return VerifyResult(
+        pin=version.pin,
+        level=level.value,
+        decoded=decode,
+        shards=len(work),
+        samples=sum(len(check.dataset) for check in checks),
+        bytes=total,
+        seconds=time.monotonic() - started,
+        findings=findings,
+    )
+
+
+class _SplitCheck:
+    """The checks of one split. Its methods run on several threads, each for another shard."""
+
+    def __init__(self, dataset: Dataset, level: Level, decode: bool) -> None:
+        self.dataset = dataset
+        self._full = level is Level.FULL
+        self._encoder = DigestEncoder(dataset.schema)
+        self._labels = {column.name: Counter[int | None]() for column in dataset.columns if column.kind is Kind.LABEL}
+        self._decoders: dict[str, CompiledImage] = {}
+        if decode:
+            images = [slot(c.name).decode_image() for c in dataset.columns if c.kind is Kind.IMAGE]
+            self._decoders = compile_pipeline(pipeline(*images), dataset.columns)
+
+    def shard(self, shard: int) -> list[Finding]:
+        """Check one shard."""
+        index = self.dataset.index
+        try:
+            reader = ShardReader(self.dataset.root, index, shard)
+        except (CorruptShardError, StorageError) as error:
+            return [self._finding(shard, "file", str(error))]
+        findings: list[Finding] = []
+        if self._full or self._decoders:
+            scratch = Scratch()
+            for batch in range(int(index.shard_first_batch[shard]), int(index.shard_first_batch[shard + 1])):
+                findings += self._batch(reader, shard, batch, scratch)
+        if self._full and not findings:
+            findings += self._file_hash(shard)
+        return findings
+
+    def totals(self, *, complete: bool) -> list[Finding]:
+        """Compare what was counted with what the manifest says; only when every sample was read."""
+        split = self.dataset.manifest.splits[self.dataset.split]
+        problems = []
+        if self.dataset.index.rows != split.rows:
+            problems.append(f"the shard tables hold {self.dataset.index.rows} rows, the manifest says {split.rows}")
+        if complete and self._full:
+            for name, counted in self._labels.items():
+                classes = len(self.dataset.class_names[name])
+                seen = LabelCounts(counts=tuple(counted[i] for i in range(classes)), missing=counted[None])
+                if seen != split.labels[name]:
+                    problems.append(f"the classes of column {name} occur otherwise than the manifest says")
+        return [
+            Finding(kind="integrity", message=text, split=self.dataset.split, shard="", place="manifest")
+            for text in problems
+        ]
+
+    def _batch(self, reader: ShardReader, shard: int, batch: int, scratch: Scratch) -> Iterator[Finding]:
+        index = self.dataset.index
+        number = batch - int(index.shard_first_batch[shard])
+        try:
+            body = reader.body(batch)
+        except CorruptShardError as error:
+            yield self._finding(shard, f"record batch {number}", str(error))
+            return
+        data = np.empty(int(index.batch_body_bytes[batch]), np.uint8)
+        bad_chunks = []
+        for start in range(0, len(data), CHUNK_BYTES):
+            status, chunk = body.read(start, data[start : start + CHUNK_BYTES])
+            if status != READ_OK:
+                bad_chunks.append(chunk)
+                place = f"record batch {number}, chunk {chunk}"
+                offset = int(index.batch_offset[batch] + index.batch_metadata_bytes[batch]) + start
+                message = f"shard {reader.path}, file bytes from {offset}: {read_failure(status, chunk)}"
+                yield self._finding(shard, place, message)
+        if bad_chunks:
+            yield from self._bad_samples(shard, batch)
+        else:
+            yield from self._samples(reader, shard, batch, data, scratch)
+
+    def _bad_samples(self, shard: int, batch: int) -> Iterator[Finding]:
+        """Name the samples that lie in chunks that can't be trusted."""
+        index = self.dataset.index
+        for row in range(int(index.batch_start[batch]), int(index.batch_start[batch + 1])):
+            try:
+                self.dataset.stored_sample(row)
+            except CorruptShardError as error:
+                yield self._finding(shard, "sample", str(error), row=row, key=error.key)
+
+    def _samples(
+        self, reader: ShardReader, shard: int, batch: int, body: NDArray[np.uint8], scratch: Scratch
+    ) -> Iterator[Finding]:
+        first = int(self.dataset.index.batch_start[batch])
+        message = pa.ipc.read_message(pa.BufferReader(pa.py_buffer(reader.message(batch) + body.tobytes())))
+        try:
+            records = pa.ipc.read_record_batch(message, self.dataset.schema)
+            records.validate(full=True)
+        except pa.ArrowException as error:
+            yield self._finding(shard, "record batch", f"shard {reader.path}: not valid Arrow data: {error}")
+            return
+        for place, sample in enumerate(records.to_pylist()):
+            row, key = first + place, sample[KEY]
+            where = f"shard {reader.path}, row {row}, key {key!r}"
+            if self._full:
+                if self._encoder.digest(sample) != sample[DIGEST]:
+                    text = f"{where}: its digest is another than when it was packed"
+                    yield self._finding(shard, "sample", text, row, key)
+                for name, counter in self._labels.items():
+                    counter[sample[name]] += 1
+            for name, decoder in self._decoders.items():
+                fault = _decode_fault(decoder, sample[name], scratch)
+                if fault is not None:
+                    yield self._finding(shard, "sample", f"{where}, column {name}: {fault}", row, key, kind="sample")
+
+    def _file_hash(self, shard: int) -> list[Finding]:
+        path = self.dataset.files[shard]
+        digest = hashlib.sha256()
+        with builtins.open(path, "rb", buffering=0) as file:
+            while piece := file.read(_READ_BYTES):
+                digest.update(piece)
+        if digest.digest() == self.dataset.index.sha256[shard].as_py():
+            return []
+        text = f"shard {self.dataset.index.shard_path(shard)}: its sha256 is another than when it was packed"
+        return [self._finding(shard, "file", text)]
+
+    def _finding(
+        self,
+        shard: int,
+        place: str,
+        message: str,
+        row: int | None = None,
+        key: str | None = None,
+        kind: str = "integrity",
+    ) -> Finding:
+        return Finding(
+            kind=kind,
+            message=message,
+            split=self.dataset.split,
+            shard=self.dataset.index.shard_path(shard),
+            place=place,
+            row=row,
+            key=key,
+        )
+
+
+def _decode_fault(decoder: CompiledImage, image: Mapping[str, bytes] | None, scratch: Scratch) -> str | None:
+    if image is None:
+        return None
+    try:
+        decoder.decode(image["bytes"], scratch)
+    except (ImageError, ValueError, MemoryError) as error:
+        return str(error)
+    return None

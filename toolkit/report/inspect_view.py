@@ -1,0 +1,117 @@
+"""A dataset's summary as tables for a terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from toolkit.report.tables import table
+from toolkit.report.text import bytes_text, count, number, plain
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from toolkit.loader.summary import FirstSample, ImageFacts, LabelFacts, Spread, Summary
+
+__all__ = ["inspect_views"]
+
+_SHOWN_EMPTY = 5
+
+
+def inspect_views(summary: Summary) -> list[RenderableType]:
+    """Return the tables of a summary, with an empty line between them."""
+    views: list[RenderableType] = [
+        f"{plain(summary.root)}@sha256:{summary.pin}",
+        f"{count(summary.samples, 'sample')} in {count(summary.shards, 'shard')}, {bytes_text(summary.bytes)}, "
+        f"format {summary.format}",
+        "",
+        _columns(summary),
+        "",
+        _splits(summary),
+    ]
+    of = "" if len(summary.chosen) == len(summary.splits) else f", split {', '.join(summary.chosen)}"
+    for column, labels in summary.labels.items():
+        views += ["", f"classes of {plain(column)}{of}: {_classes_text(labels)}", *_classes(labels)]
+    for column, images in summary.images.items():
+        views += ["", f"images of {plain(column)}{of}: {_scanned_text(images)}", *_images(images)]
+    if summary.first:
+        views += ["", "first samples", _first(summary.first)]
+    return views
+
+
+def _columns(summary: Summary) -> RenderableType:
+    rows = [
+        [plain(c.name), c.kind, c.arrow_type, c.encoding or "", "" if c.classes is None else f"{c.classes:,}"]
+        for c in summary.columns
+    ]
+    return table(["column", "kind", "Arrow type", "encoding", "classes"], rows, right={4})
+
+
+def _splits(summary: Summary) -> RenderableType:
+    rows = [[name, f"{s.rows:,}", f"{s.shards:,}", bytes_text(s.bytes)] for name, s in summary.splits.items()]
+    return table(["split", "rows", "shards", "bytes"], rows, right={1, 2, 3})
+
+
+def _classes_text(labels: LabelFacts) -> str:
+    text = f"{labels.classes:,}, {count(labels.missing, 'sample')} without a label"
+    if labels.empty:
+        names = ", ".join(plain(name) for name in labels.empty[:_SHOWN_EMPTY])
+        more = f" and {len(labels.empty) - _SHOWN_EMPTY:,} more" if len(labels.empty) > _SHOWN_EMPTY else ""
+        text += f", {len(labels.empty):,} empty ({names}{more})"
+    return text
+
+
+def _classes(labels: LabelFacts) -> list[RenderableType]:
+    rows = [[str(one.id), plain(one.name), f"{one.count:,}"] for one in labels.top]
+    views: list[RenderableType] = [table(["id", "class", "samples"], rows, right={0, 2})] if rows else []
+    return [*views, f"… and {labels.more:,} more"] if labels.more else views
+
+
+def _scanned_text(images: ImageFacts) -> str:
+    if images.scanned < images.rows:
+        text = f"{images.scanned:,} of {images.rows:,} headers read, evenly spaced: a sample (--scan)"
+    else:
+        text = f"all {images.rows:,} headers read"
+    for amount, what in (
+        (images.missing, "missing"), (images.unreadable, "unreadable"), (images.rotated, "turned by EXIF")
+    ):
+        if amount:
+            text += f", {amount:,} {what}"
+    return text
+
+
+def _images(images: ImageFacts) -> list[RenderableType]:
+    known: list[tuple[str, Spread | None]] = [
+        ("width", images.width), ("height", images.height), ("bytes", images.bytes)
+    ]
+    rows = [[name, *(number(v) for v in (s.min, s.median, s.mean, s.max))] for name, s in known if s is not None]
+    views: list[RenderableType] = []
+    if rows:
+        views.append(table(["", "min", "median", "mean", "max"], rows, right={1, 2, 3, 4}))
+    total = sum(images.formats.values())
+    if total:
+        shares = ", ".join(f"{plain(name)} {_percent(n, total)}" for name, n in images.formats.items())
+        views.append(f"formats: {shares}")
+    return views
+
+
+def _percent(part: int, whole: int) -> str:
+    share = 100 * part / whole
+    return f"{share:.0f} %" if share >= 1 and share == round(share) else f"{share:.3g} %"
+
+
+def _first(samples: tuple[FirstSample, ...]) -> RenderableType:
+    labels, images = list(samples[0].labels), list(samples[0].images)
+    rows = []
+    for sample in samples:
+        cells = [sample.split, str(sample.row), plain(sample.key)]
+        cells += [plain(sample.labels[name] or "-") for name in labels]
+        for name in images:
+            image = sample.images[name]
+            if image is None:
+                cells.append("-")
+            elif image.width is None:
+                cells.append(f"no readable header, {image.bytes:,} bytes")
+            else:
+                cells.append(f"{image.width} x {image.height} {image.format}, {image.bytes:,} bytes")
+        rows.append(cells)
+    return table(["split", "row", "key", *labels, *images], rows, right={1})

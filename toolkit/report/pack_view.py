@@ -1,0 +1,68 @@
+"""A pack, done or planned, as text for a terminal."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from toolkit.pack.job import PackJob, PackPlan, PackResult
+from toolkit.report.text import bytes_text, count, plain
+from toolkit.sources.reject import Reject
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+__all__ = ["pack_views", "plan_views"]
+
+_SHOWN_REJECTS = 5
+_SKIPPED = {
+    "hidden": ("hidden name", "hidden names"),
+    "not_images": ("file of another kind", "files of other kinds"),
+    "loops": ("link back to a folder above", "links back to a folder above"),
+}
+
+
+def pack_views(result: PackResult, job: PackJob, report: str | None) -> list[RenderableType]:
+    """Return what a pack did; `report` is where its rejects are listed."""
+    splits = ", ".join(f"{name} {rows:,}" for name, rows in result.splits.items())
+    views: list[RenderableType] = [
+        f"packed {count(result.samples, 'sample')} ({splits}) into {count(result.shards, 'shard')}, "
+        f"{bytes_text(result.bytes)}, in {result.seconds:.2f} s",
+        f"classes: {'none' if result.classes is None else f'{result.classes:,}'}; "
+        f"shard size {bytes_text(job.shard_bytes)}",
+        *_skipped(result.skipped),
+    ]
+    if report is not None:
+        views.append(f"rejected: {count(len(result.rejects), 'sample')}, listed in {plain(report)}")
+    views.append(f"open it as {plain(os.path.normpath(result.dataset))}@sha256:{result.pin[:12]}")
+    return views
+
+
+def plan_views(plan: PackPlan, job: PackJob) -> list[RenderableType]:
+    """Return what a pack would do."""
+    columns = ", ".join(f"{name} ({kind})" for name, kind in plan.columns.items())
+    views: list[RenderableType] = ["dry run: nothing is written"]
+    for name, split in plan.splits.items():
+        views.append(
+            f"split {name}: {count(split.samples, 'sample')}, {count(split.tasks, 'shard')}, "
+            f"{bytes_text(split.bytes)} of source files"
+        )
+    classes = "none" if plan.classes is None else f"{len(plan.classes):,}"
+    views.append(f"columns: {columns}; classes: {classes}; shard size {bytes_text(job.shard_bytes)}")
+    return [*views, *_skipped(plan.skipped), *_rejects(plan.rejects, job.max_rejects)]
+
+
+def _skipped(skipped: dict[str, int]) -> list[RenderableType]:
+    parts = [f"{amount:,} {_SKIPPED[what][amount != 1]}" for what, amount in skipped.items() if amount]
+    return [f"passed over: {', '.join(parts)}"] if parts else []
+
+
+def _rejects(rejects: list[Reject], allowed: int) -> Iterable[RenderableType]:
+    if not rejects:
+        return
+    yield f"rejected by name or size: {count(len(rejects), 'sample')}, {allowed:,} allowed"
+    for reject in rejects[:_SHOWN_REJECTS]:
+        yield f"  {plain(reject.key)}: {reject.reason}"
+    if len(rejects) > _SHOWN_REJECTS:
+        yield f"  … and {len(rejects) - _SHOWN_REJECTS:,} more"
