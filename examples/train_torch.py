@@ -55,7 +55,7 @@ def main() -> int:
     """Train, then measure; return 0 when the network learnt something."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("dataset", help="a packed dataset with the splits train and val: PATH or PATH@sha256:PIN")
-    parser.add_argument("--epochs", type=int, default=15)
+    parser.add_argument("--epochs", type=int, default=12)
     parser.add_argument("--seed", type=int, default=0, help="of the network and of the order of the samples")
     parser.add_argument("--threads", default="auto", help="of each loader")
     parser.add_argument("--image-size", type=int, default=64, help="pixels a side")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import struct
 
 import numpy as np
 import pytest
-from PIL import Image, ImageOps
+from PIL import Image
 from native.test_image_oracle import DECODE_TOLERANCE, decode, difference, jpeg, ours, photo, sampled, status_of
 
 from toolkit._native import image
@@ -95,7 +96,8 @@ def with_segments(data: bytes, *payloads: bytes) -> bytes:
 
 def exif(orientation: int, order: str = "<", kind: str = "H", tag_type: int = 3, count: int = 1) -> bytes:
     value = struct.pack(order + kind, orientation).ljust(4, b"\0")
-    entries = struct.pack(order + "HHL4s", 0x10F, 2, 3, b"ab\0\0") + struct.pack(order + "HHL4s", 0x112, tag_type, count, value)
+    maker = struct.pack(order + "HHL4s", 0x10F, 2, 3, b"ab\0\0")
+    entries = maker + struct.pack(order + "HHL4s", 0x112, tag_type, count, value)
     head = b"II*\0" if order == "<" else b"MM\0*"
     return b"Exif\0\0" + head + struct.pack(order + "LH", 8, 2) + entries + struct.pack(order + "L", 0)
 
@@ -132,9 +134,9 @@ def test_orientation(orientation: int, order: str) -> None:
         [XMP % 6],
         [XMP % 6, XMP % 8],
         [b"http://ns.adobe.com/xap/1.0/\0<tiff:Orientation>3</tiff:Orientation>"],
-        [b"http://ns.adobe.com/xap/1.0/\0tiff:Orientation tiff:Orientation=\"5\""],
+        [b'http://ns.adobe.com/xap/1.0/\0tiff:Orientation tiff:Orientation="5"'],
         [b"http://ns.adobe.com/xap/1.0/\0tiff:Orientation"],
-        [b"http://ns.adobe.com/xap/1.0/\0tiff:Orientation=\""],
+        [b'http://ns.adobe.com/xap/1.0/\0tiff:Orientation="'],
         [exif(3), XMP % 6],
         [exif(0), XMP % 6],
     ],
@@ -228,10 +230,8 @@ def test_random_damage_never_crashes() -> None:
                 broken = bytearray(data)
                 for at in rng.integers(2, len(data) if rng.random() < 0.5 else 700, rng.integers(1, 6)):
                     broken[at] = rng.integers(256)
-                try:
+                with contextlib.suppress(image.ImageError):
                     program.decode(bytes(broken), scratch)
-                except image.ImageError as error:
-                    assert error.status != image.OK
     assert np.array_equal(image.ImageProgram([]).decode(good, scratch), expected)
 
 
@@ -273,9 +273,10 @@ def test_cmyk_precision_and_lossless_are_for_pil() -> None:
 
 
 def test_bomb_is_refused_from_its_header() -> None:
-    bomb = sampled(jpeg(photo(40, 30), subsampling=0), 0x11, 60000, 60000)
+    bomb = sampled(jpeg(photo(40, 30), subsampling=0), 0x11, 60000, 30000)
+    assert image.probe(bomb)[:2] == (60000, 30000)
     assert status_of(bomb) == image.TOO_LARGE
-    assert image.probe(bomb)[:2] == (60000, 60000) if 60000**2 <= image.MAX_PIXELS else True
+    assert status_of(sampled(bomb, 0x11, 60000, 60000), max_pixels=image.MAX_PIXELS) == image.TOO_LARGE
     data = jpeg(photo(40, 30))
     assert status_of(data, max_pixels=1200) == image.OK
     assert status_of(data, max_pixels=1199) == image.TOO_LARGE
@@ -285,4 +286,3 @@ def test_bomb_is_refused_from_its_header() -> None:
 def test_probe() -> None:
     assert image.probe(jpeg(photo(70, 40))) == (70, 40, 3, 1, False)
     assert image.probe(jpeg(grey(40, 70, 0), progressive=True)) == (40, 70, 1, 1, True)
-    assert ImageOps.exif_transpose(Image.new("RGB", (1, 1))).size == (1, 1)

@@ -1,0 +1,86 @@
+"""Measure one case in this process: `python -m toolkit.bench.worker` reads it on stdin and writes figures to stdout."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from dataclasses import asdict
+from typing import Any
+
+from toolkit.bench.case import BenchCase, BenchRun
+from toolkit.bench.memory import AnonymousPeak, peak_resident_bytes
+from toolkit.bench.steps import case_pipeline
+from toolkit.errors import ToolkitError
+from toolkit.loader.dataset import open as open_dataset
+
+__all__ = ["measure"]
+
+
+def measure(case: BenchCase) -> BenchRun:
+    """Open the dataset, iterate over it as the case says, and return the figures."""
+    finish = _prepare(case.output)
+    with AnonymousPeak() as anonymous:
+        begun = time.perf_counter()
+        dataset = open_dataset(case.dataset, split=case.split, columns=case.columns)
+        loader = dataset.loader(
+            case_pipeline(case, dataset.columns),
+            batch_size=case.batch_size,
+            shuffle=case.shuffle,
+            epochs=case.epochs,
+            threads=case.threads,
+            output=case.output,
+        )
+        open_seconds = time.perf_counter() - begun
+        batches, first_seconds = 0, 0.0
+        with loader:
+            cpu, begun = time.process_time(), time.perf_counter()
+            for batch in loader:
+                finish(batch)
+                if not batches:
+                    first_seconds = time.perf_counter() - begun
+                batches += 1
+                del batch
+            seconds, cpu = time.perf_counter() - begun, time.process_time() - cpu
+    stats = loader.stats()
+    samples = int(stats["samples"])
+    return BenchRun(
+        samples=samples,
+        batches=batches,
+        seconds=seconds,
+        samples_per_second=samples / seconds,
+        megabytes_per_second=stats["fetched_bytes"] / 1e6 / seconds,
+        open_ms=1e3 * open_seconds,
+        first_batch_ms=1e3 * first_seconds,
+        cpu_seconds_per_1000_samples=1e3 * cpu / samples if samples else 0.0,
+        wait_share=min(1.0, stats["consumer_wait_seconds"] / seconds),
+        peak_anonymous_bytes=anonymous.growth_bytes,
+        peak_resident_bytes=peak_resident_bytes(),
+    )
+
+
+def _prepare(output: str) -> Any:
+    """Import the framework outside of what is measured; return what a consumer does with a batch."""
+    if output == "jax":
+        import jax
+
+        jax.block_until_ready(jax.numpy.zeros(1))
+        return lambda batch: jax.block_until_ready(list(batch.values()))
+    if output == "torch":
+        import torch
+
+        torch.zeros(1)
+    return lambda batch: None
+
+
+def _main() -> None:
+    case = BenchCase(**json.load(sys.stdin))
+    try:
+        answer: dict[str, object] = {"run": asdict(measure(case))}
+    except ToolkitError as error:
+        answer = {"error": str(error), "exit_code": error.exit_code}
+    json.dump(answer, sys.stdout)
+
+
+if __name__ == "__main__":
+    _main()

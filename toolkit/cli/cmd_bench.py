@@ -1,0 +1,103 @@
+"""`toolkit bench`: how fast a dataset loads here."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from toolkit.cli.options import (
+    DatasetArgument,
+    DebugOption,
+    JsonOption,
+    ProgressOption,
+    QuietOption,
+    choice,
+    envvar,
+    parse_threads,
+)
+from toolkit.cli.output import print_document, print_views
+from toolkit.cli.progress import shown_progress
+
+__all__ = ["bench"]
+
+
+def bench(
+    dataset: DatasetArgument,
+    split: Annotated[
+        str | None,
+        typer.Option("--split", envvar=envvar("--split"), help="The split; the only one, or train, if not given."),
+    ] = None,
+    threads: Annotated[
+        str,
+        typer.Option(
+            "--threads", envvar=envvar("--threads"), metavar="N,...", help="Thread counts, one case each; or auto."
+        ),
+    ] = "1,2",
+    batch_size: Annotated[int, typer.Option("--batch-size", envvar=envvar("--batch-size"), metavar="N")] = 64,
+    epochs: Annotated[
+        int, typer.Option("--epochs", envvar=envvar("--epochs"), metavar="N", help="Epochs of a run.")
+    ] = 1,
+    repeats: Annotated[
+        int, typer.Option("--repeats", envvar=envvar("--repeats"), metavar="N", help="Runs of each case.")
+    ] = 3,
+    short_side: Annotated[
+        int, typer.Option("--short-side", envvar=envvar("--short-side"), metavar="PIXELS", help="Resize to this.")
+    ] = 256,
+    crop: Annotated[
+        int, typer.Option("--crop", envvar=envvar("--crop"), metavar="PIXELS", help="Cut this from the middle.")
+    ] = 224,
+    decode: Annotated[
+        bool,
+        typer.Option("--decode/--no-decode", envvar=envvar("--decode"), help="Decode images, or load their bytes."),
+    ] = True,
+    shuffle: Annotated[
+        str,
+        typer.Option(
+            "--shuffle", envvar=envvar("--shuffle"), parser=choice(("full", "none")), metavar="full|none"
+        ),
+    ] = "full",
+    output: Annotated[
+        str,
+        typer.Option(
+            "--output",
+            envvar=envvar("--output"),
+            parser=choice(("numpy", "torch", "jax")),
+            metavar="numpy|torch|jax",
+            help="What the arrays of a batch are.",
+        ),
+    ] = "numpy",
+    json: JsonOption = False,
+    progress: ProgressOption = None,
+    quiet: QuietOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Measure how fast DATASET loads: each case in new processes, repeats interleaved, medians and spread."""
+    try:
+        counts = parse_threads(threads)
+    except typer.BadParameter as error:
+        raise typer.BadParameter(error.message, param_hint="--threads") from error
+
+    from toolkit.bench.case import FIGURES
+    from toolkit.bench.run import BenchOptions, run_bench
+    from toolkit.report.bench_view import bench_views
+    from toolkit.report.environment import environment
+
+    options = BenchOptions(
+        split=split,
+        threads=counts,
+        repeats=repeats,
+        decode=decode,
+        short_side=short_side,
+        crop=crop,
+        batch_size=batch_size,
+        epochs=epochs,
+        shuffle=shuffle,
+        output=output,
+    )
+    with shown_progress("benchmarking", "runs", progress, quiet=quiet) as update:
+        result = run_bench(dataset, options, update)
+    if json:
+        print_document("toolkit.bench/1", {**vars(result), "meaning": FIGURES, "environment": environment().brief()})
+    else:
+        print_views(bench_views(result))
