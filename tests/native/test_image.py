@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from PIL import Image
 from native.test_image_oracle import DECODE_TOLERANCE, decode, difference, jpeg, levels, ours, photo, run_stages
+from PIL import Image
 
 from toolkit._native import image
 

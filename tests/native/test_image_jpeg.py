@@ -7,8 +7,8 @@ import struct
 
 import numpy as np
 import pytest
-from PIL import Image
 from native.test_image_oracle import DECODE_TOLERANCE, decode, difference, jpeg, ours, photo, sampled, status_of
+from PIL import Image
 
 from toolkit._native import image
 

@@ -15,7 +15,6 @@ FIGURES = {
     "open_ms": "opening the dataset and building the loader, in a process that has imported everything",
     "first_batch_ms": "from the start of the iteration to the first batch",
     "cpu_seconds_per_1000_samples": "processor time, user and system, of the whole process over the iteration",
-    "wait_share": "part of the iteration that the consumer waited for a batch",
     "peak_anonymous_bytes": "highest anonymous memory during the iteration, less that before the dataset was "
     "opened: batches, decoders, heap; not the pages of mapped shards. Seen every 5 ms",
     "peak_resident_bytes": "highest resident memory of the process, with Python, libraries and mapped pages (VmHWM)",
@@ -60,7 +59,6 @@ class BenchRun:
     open_ms: float
     first_batch_ms: float
     cpu_seconds_per_1000_samples: float
-    wait_share: float
     peak_anonymous_bytes: int | None
     peak_resident_bytes: int | None
 
@@ -110,7 +108,5 @@ def measured(runs: Sequence[BenchRun]) -> dict[str, Measured | None]:
     figures: dict[str, Measured | None] = {}
     for name in FIGURES:
         values = [value for run in runs if (value := getattr(run, name)) is not None]
-        figures[name] = (
-            Measured(median=statistics.median(values), min=min(values), max=max(values)) if values else None
-        )
+        figures[name] = Measured(median=statistics.median(values), min=min(values), max=max(values)) if values else None
     return figures

@@ -13,6 +13,8 @@ from toolkit.bench.memory import AnonymousPeak, peak_resident_bytes
 from toolkit.bench.steps import case_pipeline
 from toolkit.errors import ToolkitError
 from toolkit.loader.dataset import open as open_dataset
+from toolkit.loader.device import Output, converter
+from toolkit.loader.loader import Loader
 
 __all__ = ["measure"]
 
@@ -23,7 +25,8 @@ def measure(case: BenchCase) -> BenchRun:
     with AnonymousPeak() as anonymous:
         begun = time.perf_counter()
         dataset = open_dataset(case.dataset, split=case.split, columns=case.columns)
-        loader = dataset.loader(
+        loader = Loader(
+            dataset,
             case_pipeline(case, dataset.columns),
             batch_size=case.batch_size,
             shuffle=case.shuffle,
@@ -53,7 +56,6 @@ def measure(case: BenchCase) -> BenchRun:
         open_ms=1e3 * open_seconds,
         first_batch_ms=1e3 * first_seconds,
         cpu_seconds_per_1000_samples=1e3 * cpu / samples if samples else 0.0,
-        wait_share=min(1.0, stats["consumer_wait_seconds"] / seconds),
         peak_anonymous_bytes=anonymous.growth_bytes,
         peak_resident_bytes=peak_resident_bytes(),
     )
@@ -61,6 +63,7 @@ def measure(case: BenchCase) -> BenchRun:
 
 def _prepare(output: str) -> Any:
     """Import the framework outside of what is measured; return what a consumer does with a batch."""
+    converter(Output(output))
     if output == "jax":
         import jax
 

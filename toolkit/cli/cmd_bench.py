@@ -12,6 +12,7 @@ from toolkit.cli.options import (
     JsonOption,
     ProgressOption,
     QuietOption,
+    at_least,
     choice,
     envvar,
     parse_threads,
@@ -34,18 +35,30 @@ def bench(
             "--threads", envvar=envvar("--threads"), metavar="N,...", help="Thread counts, one case each; or auto."
         ),
     ] = "1,2",
-    batch_size: Annotated[int, typer.Option("--batch-size", envvar=envvar("--batch-size"), metavar="N")] = 64,
+    batch_size: Annotated[
+        int, typer.Option("--batch-size", envvar=envvar("--batch-size"), parser=at_least(1), metavar="N")
+    ] = 64,
     epochs: Annotated[
-        int, typer.Option("--epochs", envvar=envvar("--epochs"), metavar="N", help="Epochs of a run.")
+        int,
+        typer.Option("--epochs", envvar=envvar("--epochs"), parser=at_least(1), metavar="N", help="Epochs of a run."),
     ] = 1,
     repeats: Annotated[
-        int, typer.Option("--repeats", envvar=envvar("--repeats"), metavar="N", help="Runs of each case.")
+        int,
+        typer.Option(
+            "--repeats", envvar=envvar("--repeats"), parser=at_least(1), metavar="N", help="Runs of each case."
+        ),
     ] = 3,
     short_side: Annotated[
-        int, typer.Option("--short-side", envvar=envvar("--short-side"), metavar="PIXELS", help="Resize to this.")
+        int,
+        typer.Option(
+            "--short-side", envvar=envvar("--short-side"), parser=at_least(1), metavar="PIXELS", help="Resize to this."
+        ),
     ] = 256,
     crop: Annotated[
-        int, typer.Option("--crop", envvar=envvar("--crop"), metavar="PIXELS", help="Cut this from the middle.")
+        int,
+        typer.Option(
+            "--crop", envvar=envvar("--crop"), parser=at_least(1), metavar="PIXELS", help="Cut this from the middle."
+        ),
     ] = 224,
     decode: Annotated[
         bool,
@@ -53,9 +66,7 @@ def bench(
     ] = True,
     shuffle: Annotated[
         str,
-        typer.Option(
-            "--shuffle", envvar=envvar("--shuffle"), parser=choice(("full", "none")), metavar="full|none"
-        ),
+        typer.Option("--shuffle", envvar=envvar("--shuffle"), parser=choice(("full", "none")), metavar="full|none"),
     ] = "full",
     output: Annotated[
         str,

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from toolkit.cli.options import DatasetArgument, DebugOption, JsonOption, envvar
+from toolkit.cli.options import DatasetArgument, DebugOption, JsonOption, at_least, envvar
 from toolkit.cli.output import print_document, print_views
 
 __all__ = ["inspect"]
@@ -19,13 +19,21 @@ def inspect(
         typer.Option("--split", envvar=envvar("--split"), help="Only this split's classes, images and samples."),
     ] = None,
     samples: Annotated[
-        int, typer.Option("--samples", envvar=envvar("--samples"), metavar="N", help="First samples of each split.")
+        int,
+        typer.Option(
+            "--samples",
+            envvar=envvar("--samples"),
+            parser=at_least(0),
+            metavar="N",
+            help="First samples of each split.",
+        ),
     ] = 5,
     scan: Annotated[
         int,
         typer.Option(
             "--scan",
             envvar=envvar("--scan"),
+            parser=at_least(0),
             metavar="N",
             help="Image headers to read: all, or N evenly spaced ones where there are more; 0 reads none.",
         ),
@@ -37,9 +45,6 @@ def inspect(
     from toolkit.loader.summary import summarise
     from toolkit.report.inspect_view import inspect_views
 
-    for flag, value in (("--samples", samples), ("--scan", scan)):
-        if value < 0:
-            raise typer.BadParameter(f"{value} is negative", param_hint=flag)
     summary = summarise(dataset, split=split, first=samples, scan=scan)
     if json:
         print_document("toolkit.inspect/1", summary)

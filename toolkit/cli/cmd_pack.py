@@ -14,6 +14,7 @@ from toolkit.cli.options import (
     JsonOption,
     ProgressOption,
     QuietOption,
+    at_least,
     envvar,
     member,
     parse_jobs,
@@ -93,10 +94,16 @@ def pack(
             show_default="auto: the processors",
             help="Shards written at the same time; never changes the result.",
         ),
-    ] = processors(),  # noqa: B008 - a number for the life of the process
+    ] = processors(),
     limit: Annotated[
         int | None,
-        typer.Option("--limit", envvar=envvar("--limit"), metavar="N", help="At most N samples of each split."),
+        typer.Option(
+            "--limit",
+            envvar=envvar("--limit"),
+            parser=at_least(1),
+            metavar="N",
+            help="At most N samples of each split.",
+        ),
     ] = None,
     on_existing: Annotated[
         OnExisting,
@@ -112,7 +119,11 @@ def pack(
     max_rejects: Annotated[
         int,
         typer.Option(
-            "--max-rejects", envvar=envvar("--max-rejects"), metavar="N", help="Rejected samples to tolerate."
+            "--max-rejects",
+            envvar=envvar("--max-rejects"),
+            parser=at_least(0),
+            metavar="N",
+            help="Rejected samples to tolerate.",
         ),
     ] = 0,
     dry_run: Annotated[

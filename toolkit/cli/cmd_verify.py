@@ -45,12 +45,12 @@ def verify(
     from toolkit.loader.verify import verify as run_verify
     from toolkit.report.verify_view import verify_views
 
-    with shown_progress("verifying", "shards", progress, quiet=quiet) as update:
+    with shown_progress("verifying", "bytes", progress, quiet=quiet) as update:
         result = run_verify(dataset, level=Level.FULL if full else Level.QUICK, decode=decode, progress=update)
     if json:
-        print_document("toolkit.verify/1", {"ok": not result.findings, "decode": decode, **vars(result)})
+        print_document("toolkit.verify/1", {"ok": not result.findings, **vars(result)})
     else:
-        print_views(verify_views(result, decode=decode))
+        print_views(verify_views(result))
     if any(finding.kind == "integrity" for finding in result.findings):
         raise typer.Exit(IntegrityError.exit_code)
     if result.findings:

@@ -22,16 +22,14 @@ app = typer.Typer(
     name="toolkit",
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # plain help: the boxes cut long names, and a log can't show them
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for _name, _command in {
-    "pack": cmd_pack.pack,
-    "inspect": cmd_inspect.inspect,
-    "verify": cmd_verify.verify,
-    "bench": cmd_bench.bench,
-    "doctor": cmd_doctor.doctor,
-}.items():
-    app.command(_name)(_command)
+app.command("pack")(cmd_pack.pack)
+app.command("inspect")(cmd_inspect.inspect)
+app.command("verify")(cmd_verify.verify)
+app.command("bench")(cmd_bench.bench)
+app.command("doctor")(cmd_doctor.doctor)
 
 
 def main() -> None:
@@ -87,8 +85,7 @@ def toolkit(
     """Pack datasets into pinned, verifiable Arrow shards; inspect, verify and benchmark them."""
     if context.invoked_subcommand is None:
         text = context.get_help()
-        if text:  # typer prints it itself when it has rich
-            print_line(text)
+        print_line(text)
 
 
 if __name__ == "__main__":

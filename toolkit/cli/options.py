@@ -19,6 +19,7 @@ __all__ = [
     "JsonOption",
     "ProgressOption",
     "QuietOption",
+    "at_least",
     "choice",
     "envvar",
     "member",
@@ -48,9 +49,7 @@ JsonOption = Annotated[
     bool, typer.Option("--json", envvar=envvar("--json"), help="Print one JSON object and nothing else on stdout.")
 ]
 # Both are read in toolkit.cli.main before parsing, so that they hold for errors of parsing too.
-DebugOption = Annotated[
-    bool, typer.Option("--debug", envvar=envvar("--debug"), help="Show the traceback of an error.")
-]
+DebugOption = Annotated[bool, typer.Option("--debug", envvar=envvar("--debug"), help="Show the traceback of an error.")]
 QuietOption = Annotated[
     bool,
     typer.Option("--quiet", "-q", envvar=envvar("--quiet"), help="No progress, no notes, only the result."),
@@ -130,7 +129,22 @@ def parse_threads(value: str) -> tuple[int, ...]:
     return tuple(dict.fromkeys(counts))
 
 
+def at_least(least: int) -> Callable[[str | int], int]:
+    """Return a parser for whole numbers that aren't below `least`."""
+
+    def parse(value: str | int) -> int:
+        text = str(value).strip()
+        if not re.fullmatch(r"-?\d{1,18}", text, re.ASCII):
+            raise typer.BadParameter(f"{text!r} is not a whole number")
+        if int(text) < least:
+            raise typer.BadParameter(f"{text} is less than {least}")
+        return int(text)
+
+    return parse
+
+
 def _count(text: str) -> int:
     if not re.fullmatch(r"\d{1,6}", text, re.ASCII) or int(text) == 0:
-        raise typer.BadParameter(f"{text!r} is neither a number of at least 1 nor 'auto'.{did_you_mean(text, ['auto'])}")
+        hint = did_you_mean(text, ["auto"])
+        raise typer.BadParameter(f"{text!r} is neither a number of at least 1 nor 'auto'.{hint}")
     return int(text)

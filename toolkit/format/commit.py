@@ -44,7 +44,8 @@ class Transaction:
         with storage_errors("create", root):
             if os.path.exists(root) and not os.path.isdir(root):
                 raise UsageError(f"{root!r} is a file: give a folder for the dataset")
-            foreign = sorted(set(os.listdir(root)) - _OWN) if os.path.isdir(root) else []
+            names = os.listdir(root) if os.path.isdir(root) else []
+            foreign = sorted(name for name in names if name not in _OWN and not name.startswith(TEMPORARY_PREFIX))
             if foreign:
                 raise UsageError(
                     f"{root!r} holds other files ({foreign[0]!r}{', …' if len(foreign) > 1 else ''}): "
@@ -107,8 +108,11 @@ class Transaction:
         fsync_directory(os.path.join(self.root, SHARDS))
         self._publish(os.path.join(self.root, MANIFESTS, f"{pin}.json"), data)
         fsync_directory(self.root)
-        write_durable(os.path.join(self.root, MANIFEST), data)
-        self._committed = True
+        try:
+            write_durable(os.path.join(self.root, MANIFEST), data)
+        finally:
+            # Renamed but not synced is an error to report, yet the version is the current one: its files must stay.
+            self._committed = self._is_current(data)
         return pin
 
     def write_report(self, name: str, data: bytes) -> str:
@@ -116,6 +120,15 @@ class Transaction:
         path = os.path.join(self.root, REPORTS, name)
         write_durable(path, data)
         return path
+
+    def _is_current(self, data: bytes) -> bool:
+        try:
+            with open(os.path.join(self.root, MANIFEST), "rb") as file:
+                return file.read() == data
+        except FileNotFoundError:
+            return False
+        except OSError:
+            return True  # Unknown: keep the files.
 
     def _publish(self, path: str, data: bytes) -> None:
         if os.path.exists(path):
@@ -137,13 +150,18 @@ class Transaction:
             self._made.append(folder)
 
     def _take_lock(self) -> int:
-        fd = os.open(os.path.join(self.root, _LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
+        path = os.path.join(self.root, _LOCK)
+        while True:
+            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                # A writer that failed removes the lock file of a folder that it made: the name may be gone again.
+                if os.path.exists(path) and os.path.samestat(os.fstat(fd), os.stat(path)):
+                    return fd
+            except BlockingIOError as error:
+                os.close(fd)
+                raise ExistsError(f"another pack is writing {self.root!r}: wait for it, or stop it") from error
             os.close(fd)
-            raise ExistsError(f"another pack is writing {self.root!r}: wait for it, or stop it") from error
-        return fd
 
     def _release(self) -> None:
         if not self._committed:

@@ -217,8 +217,10 @@ def _chosen(reference: str, manifest: Manifest, split: str | None) -> tuple[str,
     if split is None:
         return tuple(manifest.splits)
     if split not in manifest.splits:
-        known = ", ".join(manifest.splits)
-        raise NotFoundError(f"{reference} has no split {split!r}; it has {known}.{did_you_mean(split, manifest.splits)}")
+        known = manifest.splits
+        raise NotFoundError(
+            f"{reference} has no split {split!r}; it has {', '.join(known)}.{did_you_mean(split, known)}"
+        )
     return (split,)
 
 
@@ -286,9 +288,7 @@ def _headers(dataset: Dataset, column: str, rows: NDArray[np.int64]) -> list[dic
                 found.append({"bytes": None})
             else:
                 width, height, kind, rotated = _header(data) or (None, None, None, None)
-                found.append(
-                    {"bytes": len(data), "width": width, "height": height, "format": kind, "rotated": rotated}
-                )
+                found.append({"bytes": len(data), "width": width, "height": height, "format": kind, "rotated": rotated})
     return found
 
 

@@ -21,7 +21,6 @@ _TITLES = {
     "open_ms": "open, ms",
     "first_batch_ms": "first batch, ms",
     "cpu_seconds_per_1000_samples": "CPU-s per 1000 samples",
-    "wait_share": "consumer waits, share",
     "peak_anonymous_bytes": "peak anonymous memory, growth",
     "peak_resident_bytes": "peak resident memory, whole process",
 }
@@ -29,9 +28,7 @@ _TITLES = {
 
 def bench_views(result: BenchResult) -> list[RenderableType]:
     """Return what was run, and a line for each figure with a column for each thread count."""
-    rows = [
-        [title, *(_cell(name, case.figures[name]) for case in result.cases)] for name, title in _TITLES.items()
-    ]
+    rows = [[title, *(_cell(name, case.figures[name]) for case in result.cases)] for name, title in _TITLES.items()]
     headers = ["", *(count(case.threads, "thread") for case in result.cases)]
     return [
         f"split {result.split}, {count(result.samples, 'sample')}, columns {plain(', '.join(result.columns))}, "

@@ -72,7 +72,9 @@ def _scanned_text(images: ImageFacts) -> str:
     else:
         text = f"all {images.rows:,} headers read"
     for amount, what in (
-        (images.missing, "missing"), (images.unreadable, "unreadable"), (images.rotated, "turned by EXIF")
+        (images.missing, "missing"),
+        (images.unreadable, "unreadable"),
+        (images.rotated, "turned by EXIF"),
     ):
         if amount:
             text += f", {amount:,} {what}"
@@ -81,7 +83,9 @@ def _scanned_text(images: ImageFacts) -> str:
 
 def _images(images: ImageFacts) -> list[RenderableType]:
     known: list[tuple[str, Spread | None]] = [
-        ("width", images.width), ("height", images.height), ("bytes", images.bytes)
+        ("width", images.width),
+        ("height", images.height),
+        ("bytes", images.bytes),
     ]
     rows = [[name, *(number(v) for v in (s.min, s.median, s.mean, s.max))] for name, s in known if s is not None]
     views: list[RenderableType] = []

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 __all__ = ["verify_views"]
 
 
-def verify_views(result: VerifyResult, *, decode: bool) -> list[RenderableType]:
+def verify_views(result: VerifyResult) -> list[RenderableType]:
     """Return one line for each finding, and what was checked."""
     views: list[RenderableType] = [_finding(one) for one in result.findings]
     checked = (
         f"{count(result.shards, 'shard')}, {count(result.samples, 'sample')}, {bytes_text(result.bytes)} "
-        f"({result.level}{', decoded' if decode else ''}) in {result.seconds:.2f} s"
+        f"({result.level}{', decoded' if result.decoded else ''}) in {result.seconds:.2f} s"
     )
     verdict = "ok" if not result.findings else count(len(result.findings), "finding")
     return [*views, f"{verdict}: {checked}, pin {result.pin}"]

@@ -1,0 +1,49 @@
+"""What toolkit finds on a machine, as a table for a terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from toolkit.report.environment import Component, Environment
+from toolkit.report.tables import table
+from toolkit.report.text import plain, size_text
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+__all__ = ["doctor_views"]
+
+
+def doctor_views(found: Environment) -> list[RenderableType]:
+    """Return a line for each component, and what to do about those that aren't as they should be."""
+    rows = [[one.name, one.version or "-", _state(one), plain(one.detail)] for one in found.components]
+    views: list[RenderableType] = [
+        f"toolkit {found.toolkit}, Python {found.python}, {found.platform}",
+        f"{found.processor}: {found.processors_usable} of {found.processors} processors usable",
+        f"memory: {_memory(found)}",
+        "",
+        table(["component", "version", "state", "detail"], rows),
+    ]
+    fixes = [f"{one.name}: {one.fix}" for one in found.components if one.fix]
+    if fixes:
+        views += ["", *fixes]
+    return [*views, "", "everything needed works" if found.ok else "something needed is broken: see above"]
+
+
+def _state(component: Component) -> str:
+    if component.ok:
+        return "ok"
+    return "broken" if component.needed else "optional"
+
+
+def _memory(found: Environment) -> str:
+    parts = [
+        f"{size_text(value)} {what}".strip()
+        for value, what in (
+            (found.memory_bytes, ""),
+            (found.memory_available_bytes, "available"),
+            (found.memory_limit_bytes, "limit"),
+        )
+        if value is not None
+    ]
+    return ", ".join(parts) or "unknown"
