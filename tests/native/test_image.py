@@ -56,6 +56,15 @@ def test_pixels_are_those_of_pil(stages: list[tuple[int, int, int]], level: str)
         assert np.array_equal(result, run_stages(Image.fromarray(pixels), stages))
 
 
+@pytest.mark.parametrize("size", [(450, 380), (380, 450), (100, 330), (330, 100), (31, 30), (3, 2000)])
+def test_resize_in_one_call_of_pil(size: tuple[int, int], level: str) -> None:
+    pixels = pixels_of(*size)
+    for short in (1, 24, 64, 256):
+        result = image.ImageProgram([(short, 0, 0)]).apply(pixels, image.Scratch())
+        expected = Image.fromarray(pixels).resize(result.shape[1::-1], Image.Resampling.BILINEAR)
+        assert difference(result, np.asarray(expected)) <= (0 if size[1] <= 2 * size[0] else 1)
+
+
 @pytest.mark.parametrize("size", [(1, 3000), (3000, 1), (1, 1), (2, 5000), (30000, 3), (3, 30000)])
 def test_extreme_ratios(size: tuple[int, int], level: str) -> None:
     pixels = pixels_of(*size)

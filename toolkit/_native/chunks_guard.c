@@ -19,25 +19,44 @@ typedef struct {
 } guard_state;
 
 static __thread guard_state guard;
+static __thread volatile sig_atomic_t chaining; /* this thread is in the handler that was there before ours */
 static struct sigaction previous;
 static pthread_mutex_t install_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* Do what the signal does without a handler. A fault happens again when the handler returns; a sent signal doesn't. */
+static void default_action(int sent)
+{
+    struct sigaction fallback;
+    memset(&fallback, 0, sizeof fallback);
+    fallback.sa_handler = SIG_DFL;
+    sigemptyset(&fallback.sa_mask);
+    sigaction(SIGBUS, &fallback, NULL);
+    if (sent)
+        raise(SIGBUS);
+}
 
 static void on_sigbus(int signal_number, siginfo_t *info, void *context)
 {
     const uint8_t *address = (const uint8_t *)info->si_addr;
-    if (guard.active && address >= guard.start && address < guard.end)
+    int sent = info->si_code <= 0; /* by kill() or raise(), and then si_addr says nothing */
+    if (!sent && guard.active && address >= guard.start && address < guard.end)
         siglongjmp(guard.env, 1);
-    if (previous.sa_flags & SA_SIGINFO) {
-        previous.sa_sigaction(signal_number, info, context);
-    } else if (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN) {
-        previous.sa_handler(signal_number);
-    } else {
-        /* Back to the default action: the faulting instruction runs again and ends the process as it would have. */
-        struct sigaction fallback;
-        memset(&fallback, 0, sizeof fallback);
-        fallback.sa_handler = SIG_DFL;
-        sigemptyset(&fallback.sa_mask);
-        sigaction(SIGBUS, &fallback, NULL);
+    /* A handler that was put in front of this one (faulthandler) saw the fault first and passes it on by raise(), its
+       own handler taken away: return, and the copy faults again, here. */
+    if (info->si_code == SI_TKILL && guard.active)
+        return;
+    /* faulthandler both behind and in front of this handler would pass the signal round for ever. */
+    if (sent && chaining) {
+        default_action(sent);
+    } else if ((previous.sa_flags & SA_SIGINFO) || (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN)) {
+        chaining = 1;
+        if (previous.sa_flags & SA_SIGINFO)
+            previous.sa_sigaction(signal_number, info, context);
+        else
+            previous.sa_handler(signal_number);
+        chaining = 0;
+    } else if (!sent || previous.sa_handler == SIG_DFL) {
+        default_action(sent);
     }
 }
 

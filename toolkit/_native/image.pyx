@@ -1,7 +1,7 @@
 """Decodes and transforms a part of a batch of pictures in one call without the GIL.
 
-For one picture the call does what this says, bit for bit if PIL has the same libjpeg-turbo (the oracle is
-`tests/native/test_image_oracle.py`):
+For one picture the call does what this says, bit for bit if PIL has the same libjpeg-turbo and filters columns first
+(newer ones start with the rows of very high pictures: one level); the oracle is `tests/native/test_image_oracle.py`:
 
     picture = ImageOps.exif_transpose(PIL.Image.open(io.BytesIO(data)).convert("RGB"))
     for resize, height, width in stages: picture = center_crop(resize_short(picture, resize), height, width)

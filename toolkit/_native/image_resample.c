@@ -1,7 +1,8 @@
 /* Geometry and coefficients of resize and crop, and the plain-C loops.
  *
  * Resize is Pillow's (src/libImaging/Resample.c) bit for bit: a triangle filter as wide as the scale, coefficients of 22
- * bits, columns first into bytes, then rows. Sizes and crops follow torchvision's Resize(int) and CenterCrop.
+ * bits, columns first into bytes, then rows (Pillow 13 takes the rows first where a picture is more than twice as high as
+ * wide; that moves single pixels by one level). Sizes and crops follow torchvision's Resize(int) and CenterCrop.
  */
 #include <stdio.h>
 #include <stdlib.h>
