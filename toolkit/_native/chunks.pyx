@@ -190,6 +190,12 @@ cdef class Body:
         free(<void *>self._body.crcs)
         free(self._body.bits)
 
+    def buffer(self, int64_t number):
+        """Return (start in the body, length) of buffer `number`."""
+        if number < 0 or number >= self.buffer_count:
+            raise IndexError(f"buffer {number} of {self.buffer_count}")
+        return self._buffers[2 * number], self._buffers[2 * number + 1]
+
     @property
     def checked_chunks(self):
         """How many chunks were checked so far."""

@@ -20,7 +20,7 @@ from toolkit.storage.local import TEMPORARY_PREFIX, fsync_directory, storage_err
 __all__ = ["Transaction"]
 
 _LOCK = ".lock"
-_OWN = {MANIFEST, MANIFESTS, TABLES, SHARDS, REPORTS, _LOCK}
+_OWN = {MANIFEST, MANIFESTS, TABLES, SHARDS, REPORTS, _LOCK, ".journal"}
 
 
 class Transaction:

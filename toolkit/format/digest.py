@@ -1,59 +1,102 @@
-"""The digest of a sample: 128-bit xxh3 over its columns in the canonical encoding of docs/format.md."""
+"""The digest of a sample: 128-bit xxh3 over its columns in the canonical encoding of docs/format.md.
+
+Works on Arrow arrays, a batch at a time: large values are hashed where they lie.
+"""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
-from typing import cast
+from collections.abc import Callable, Iterable, Sequence
 
+import numpy as np
 import pyarrow as pa
 import xxhash
 
 from toolkit.format.schema import DIGEST
 
-__all__ = ["DigestEncoder"]
+__all__ = ["sample_digests"]
 
 _NULL = b"\0"
+_THERE = b"\1"
 _U32 = struct.Struct("<I").pack
 _U64 = struct.Struct("<Q").pack
 
+# Yields the pieces of row i's encoding.
+_Encoder = Callable[[int], Iterable[bytes | memoryview]]
 
-class DigestEncoder:
-    """Digests samples of one schema. Holds no state between samples; safe from any thread."""
 
-    def __init__(self, schema: pa.Schema) -> None:
-        self._fields = [
-            (field.name, _U32(len(field.name.encode())) + field.name.encode(), field.type)
-            for field in schema
-            if field.name != DIGEST
-        ]
-
-    def digest(self, sample: Mapping[str, object]) -> bytes:
-        """Return the 16 digest bytes of `sample`, which maps every column but the digest to its Python value."""
+def sample_digests(batch: pa.RecordBatch) -> list[bytes]:
+    """Return 16 digest bytes for each row of `batch`; a digest column in it is left out."""
+    columns: list[tuple[bytes, _Encoder]] = []
+    for field, array in zip(batch.schema, batch.columns, strict=True):
+        if field.name != DIGEST:
+            name = field.name.encode()
+            columns.append((_U32(len(name)) + name, _encoder(array)))
+    digests = []
+    for row in range(batch.num_rows):
         hasher = xxhash.xxh3_128()
-        for name, header, dtype in self._fields:
+        for header, encode in columns:
             hasher.update(header)
-            _update(hasher, dtype, sample[name])
-        return hasher.digest()
+            for piece in encode(row):
+                hasher.update(piece)
+        digests.append(hasher.digest())
+    return digests
 
 
-def _update(hasher: xxhash.xxh3_128, dtype: pa.DataType, value: object) -> None:
-    if value is None:
-        hasher.update(_NULL)
-    elif pa.types.is_struct(dtype):
-        hasher.update(b"\1")
-        children = cast(Mapping[str, object], value)
-        for child in dtype:
-            _update(hasher, child.type, children[child.name])
-    elif isinstance(value, int):
-        hasher.update(b"\1" + value.to_bytes(dtype.bit_width // 8, "little", signed=True))
-    elif isinstance(value, str):
-        data = value.encode()
-        hasher.update(b"\1" + _U64(len(data)))
-        hasher.update(data)
-    elif isinstance(value, (bytes, memoryview)):
-        hasher.update(b"\1" + _U64(len(value)))
-        hasher.update(value)
-    else:
-        raise TypeError(f"format 1 has no canonical encoding for {dtype}")
+def _encoder(array: pa.Array) -> _Encoder:
+    """Return the encoder of a column, nulls included."""
+    encode = _value_encoder(array)
+    if array.null_count == 0:
+        return encode
+    valid = array.is_valid().to_pylist()
+    return lambda row: encode(row) if valid[row] else (_NULL,)
 
+
+def _value_encoder(array: pa.Array) -> _Encoder:
+    dtype = array.type
+    if pa.types.is_null(dtype):
+        return lambda row: (_NULL,)
+    if pa.types.is_struct(dtype):
+        # flatten() would mix the parent's nulls into the children; a null parent never gets here.
+        children = [_encoder(array.field(i)) for i in range(dtype.num_fields)]
+        return lambda row: (_THERE, *(piece for child in children for piece in child(row)))
+    if pa.types.is_list(dtype) or pa.types.is_large_list(dtype):
+        offsets = np.asarray(array.offsets).tolist()
+        return _list_encoder(_encoder(array.values), lambda row: (offsets[row], offsets[row + 1]))
+    if pa.types.is_fixed_size_list(dtype):
+        size, first = dtype.list_size, array.offset
+        return _list_encoder(_encoder(array.values), lambda row: ((first + row) * size, (first + row + 1) * size))
+    if pa.types.is_boolean(dtype):
+        values = array.fill_null(False).to_pylist()
+        return lambda row: (_THERE + (b"\1" if values[row] else b"\0"),)
+    if dtype in (pa.binary(), pa.string(), pa.large_binary(), pa.large_string()):
+        return _variable_encoder(array)
+    width = dtype.bit_width // 8
+    data = memoryview(array.buffers()[1] or b"").cast("B")
+    start = array.offset * width
+    return lambda row: (_THERE + data[start + row * width : start + (row + 1) * width],)
+
+
+def _variable_encoder(array: pa.Array) -> _Encoder:
+    dtype = "<i4" if array.type in (pa.binary(), pa.string()) else "<i8"
+    _, offsets_buffer, data_buffer = array.buffers()
+    if len(array) == 0:
+        return lambda row: ()
+    offsets = np.frombuffer(offsets_buffer, dtype)[array.offset : array.offset + len(array) + 1].tolist()
+    data = memoryview(data_buffer).cast("B") if data_buffer is not None else memoryview(b"")
+
+    def encode(row: int) -> Sequence[bytes | memoryview]:
+        start, stop = offsets[row], offsets[row + 1]
+        return _THERE + _U64(stop - start), data[start:stop]
+
+    return encode
+
+
+def _list_encoder(child: _Encoder, span: Callable[[int], tuple[int, int]]) -> _Encoder:
+    def encode(row: int) -> Iterable[bytes | memoryview]:
+        start, stop = span(row)
+        yield _THERE + _U64(stop - start)
+        for item in range(start, stop):
+            yield from child(item)
+
+    return encode

@@ -13,58 +13,116 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-__all__ = ["FixedLayout", "VariableLayout", "buffer_count", "leaf_layouts"]
+__all__ = [
+    "BitLayout",
+    "FixedLayout",
+    "Layout",
+    "ListLayout",
+    "NullLayout",
+    "StructLayout",
+    "VariableLayout",
+    "column_layouts",
+    "leaf_layouts",
+]
 
 
 @dataclass(frozen=True, slots=True)
-class FixedLayout:
-    """A fixed-width leaf: buffer numbers of its validity bitmaps (outermost first) and of its data."""
+class _Node:
+    """`validity`: buffer numbers of the validity bitmaps that decide whether a value is there, outermost first."""
 
+    type: pa.DataType
     validity: NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True)
+class FixedLayout(_Node):
+    """Values of `width` bytes in buffer `data`."""
+
     data: int
     width: int
-    type: pa.DataType
 
 
 @dataclass(frozen=True, slots=True)
-class VariableLayout:
-    """A leaf of bytes or text: buffer numbers of validity, offsets and data; offsets are 4 or 8 bytes wide."""
+class BitLayout(_Node):
+    """Booleans: one bit each in buffer `data`."""
 
-    validity: NDArray[np.int32]
+    data: int
+
+
+@dataclass(frozen=True, slots=True)
+class VariableLayout(_Node):
+    """Bytes or text in buffer `data`; offsets of `offset_width` (4 or 8) bytes in buffer `offsets`."""
+
     offsets: int
     data: int
     offset_width: int
-    type: pa.DataType
+
+
+@dataclass(frozen=True, slots=True)
+class ListLayout(_Node):
+    """Lists over `child`: by offsets as VariableLayout, or of `size` values each (then `offsets` is None)."""
+
+    child: Layout
+    offsets: int | None
+    offset_width: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class StructLayout(_Node):
+    """A struct of named children."""
+
+    children: dict[str, Layout]
+
+
+@dataclass(frozen=True, slots=True)
+class NullLayout(_Node):
+    """A column of Arrow's null type: it has no buffers at all."""
+
+
+Layout = FixedLayout | BitLayout | VariableLayout | ListLayout | StructLayout | NullLayout
+
+
+def column_layouts(schema: pa.Schema) -> dict[str, Layout]:
+    """Return the layout of every column. Raises TypeError for a type that format 1 has no layout for."""
+    counter = iter(range(1 << 30))
+    return {field.name: _layout(field.type, counter, ()) for field in schema}
 
 
 def leaf_layouts(schema: pa.Schema) -> dict[str, FixedLayout | VariableLayout]:
-    """Return the layout of every leaf by dotted name: "label", "image.bytes", "image.path"."""
-    counter = iter(range(1 << 30))
+    """Return the layouts that kernels fetch from, by dotted name: "label", "image.bytes", "image.path"."""
     leaves: dict[str, FixedLayout | VariableLayout] = {}
-    for field in schema:
-        leaves.update(_walk(field.name, field.type, counter, ()))
+    for name, layout in column_layouts(schema).items():
+        leaves.update(_leaves(name, layout))
     return leaves
 
 
-def buffer_count(schema: pa.Schema) -> int:
-    """Return how many buffers a record batch of this schema has."""
-    return 1 + max(leaf.data for leaf in leaf_layouts(schema).values())
+def _leaves(name: str, layout: Layout) -> Iterator[tuple[str, FixedLayout | VariableLayout]]:
+    if isinstance(layout, StructLayout):
+        for child_name, child in layout.children.items():
+            yield from _leaves(f"{name}.{child_name}", child)
+    elif isinstance(layout, (FixedLayout, VariableLayout)):
+        yield name, layout
 
 
-def _walk(
-    name: str, dtype: pa.DataType, counter: Iterator[int], outer: tuple[int, ...]
-) -> Iterator[tuple[str, FixedLayout | VariableLayout]]:
-    validity = (*outer, next(counter))
+def _layout(dtype: pa.DataType, counter: Iterator[int], outer: tuple[int, ...]) -> Layout:
+    if pa.types.is_null(dtype):
+        return NullLayout(dtype, np.array(outer, np.int32))
+    bitmaps = (*outer, next(counter))
+    validity = np.array(bitmaps, np.int32)
     if pa.types.is_struct(dtype):
-        for child in dtype:
-            yield from _walk(f"{name}.{child.name}", child.type, counter, validity)
-        return
-    bitmaps = np.array(validity, np.int32)
-    if dtype in (pa.binary(), pa.string()):
-        yield name, VariableLayout(bitmaps, next(counter), next(counter), 4, dtype)
-    elif dtype in (pa.large_binary(), pa.large_string()):
-        yield name, VariableLayout(bitmaps, next(counter), next(counter), 8, dtype)
-    elif pa.types.is_fixed_size_binary(dtype) or (pa.types.is_primitive(dtype) and dtype.bit_width % 8 == 0):
-        yield name, FixedLayout(bitmaps, next(counter), dtype.bit_width // 8, dtype)
-    else:
-        raise TypeError(f"format 1 has no layout for Arrow type {dtype}")
+        return StructLayout(dtype, validity, {child.name: _layout(child.type, counter, bitmaps) for child in dtype})
+    if pa.types.is_fixed_size_list(dtype):
+        return ListLayout(dtype, validity, _layout(dtype.value_type, counter, ()), None, 0, dtype.list_size)
+    if pa.types.is_list(dtype) or pa.types.is_large_list(dtype):
+        width = 4 if pa.types.is_list(dtype) else 8
+        offsets = next(counter)
+        return ListLayout(dtype, validity, _layout(dtype.value_type, counter, ()), offsets, width, 0)
+    if dtype in (pa.binary(), pa.string(), pa.large_binary(), pa.large_string()):
+        width = 4 if dtype in (pa.binary(), pa.string()) else 8
+        return VariableLayout(dtype, validity, next(counter), next(counter), width)
+    if pa.types.is_boolean(dtype):
+        return BitLayout(dtype, validity, next(counter))
+    if pa.types.is_fixed_size_binary(dtype) or pa.types.is_decimal(dtype) or pa.types.is_primitive(dtype):
+        return FixedLayout(dtype, validity, next(counter), dtype.bit_width // 8)
+    raise TypeError(f"format 1 has no layout for Arrow type {dtype}")

@@ -46,6 +46,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         format: Version of the format.
         requires: Features a reader must know; an unknown one is refused by name.
         columns: The columns in order, without __key__ and __digest__.
+        schema: sha256 of the schema table: an Arrow file without rows that has the shards' schema.
         splits: Splits by name.
         options: The options that shaped the samples.
         parent: Pin of the version this one appends to.
@@ -55,6 +56,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     format: int
     requires: tuple[str, ...]
     columns: tuple[Column, ...]
+    schema: str
     splits: dict[str, Split]
     options: dict[str, object]
     parent: str | None
@@ -62,9 +64,9 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @property
     def table_hashes(self) -> list[str]:
-        """The sha256 of every table this version names, label tables first."""
+        """The sha256 of every table this version names: schema, label tables, shard tables."""
         labels = [column.label_table for column in self.columns if column.label_table]
-        return labels + [table.sha256 for split in self.splits.values() for table in split.tables]
+        return [self.schema, *labels] + [table.sha256 for split in self.splits.values() for table in split.tables]
 
 
 class _Version(msgspec.Struct):

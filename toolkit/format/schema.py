@@ -4,11 +4,23 @@ from __future__ import annotations
 
 import enum
 import json
+from collections.abc import Mapping
 
 import msgspec
 import pyarrow as pa
 
-__all__ = ["DIGEST", "FORMAT_VERSION", "IMAGE_TYPE", "KEY", "Column", "Kind", "arrow_schema"]
+__all__ = [
+    "DIGEST",
+    "FORMAT_VERSION",
+    "IMAGE_TYPE",
+    "KEY",
+    "Column",
+    "Kind",
+    "arrow_schema",
+    "image_column",
+    "label_column",
+    "stored_type",
+]
 
 FORMAT_VERSION = 1
 KEY = "__key__"
@@ -22,9 +34,12 @@ class Kind(enum.Enum):
 
     IMAGE = "image"
     LABEL = "label"
-
-
-_ARROW_TYPES = {Kind.IMAGE: IMAGE_TYPE, Kind.LABEL: pa.int64()}
+    TEXT = "text"
+    SCALAR = "scalar"
+    TENSOR = "tensor"
+    JSON = "json"
+    BYTES = "bytes"
+    VALUE = "value"
 
 
 class Column(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -33,8 +48,8 @@ class Column(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     Attributes:
         name: The column's name; names that begin with two underscores are the format's own.
         kind: What it means.
-        arrow_type: str() of its Arrow type.
-        encoding: How image bytes are stored: "keep" is the source's own bytes.
+        arrow_type: str() of its Arrow type, for people; the schema table has the type itself.
+        encoding: How image or tensor bytes are stored: "keep" is the source's own bytes, "npy" a NumPy file.
         label_table: sha256 of the table with the names of a label column; the row is the id.
     """
 
@@ -43,11 +58,6 @@ class Column(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     arrow_type: str
     encoding: str | None = None
     label_table: str | None = None
-
-    @property
-    def type(self) -> pa.DataType:
-        """The Arrow type that this kind has in format 1."""
-        return _ARROW_TYPES[self.kind]
 
 
 def image_column(name: str) -> Column:
@@ -60,29 +70,84 @@ def label_column(name: str, label_table: str) -> Column:
     return Column(name=name, kind=Kind.LABEL, arrow_type=str(pa.int64()), label_table=label_table)
 
 
-def arrow_schema(columns: tuple[Column, ...], class_names: dict[str, tuple[str, ...]]) -> pa.Schema:
+def stored_type(dtype: pa.DataType) -> pa.DataType:
+    """Return the type that a value of `dtype` is stored as: dictionaries and views become plain values.
+
+    Raises:
+        TypeError: Format 1 has no layout for it.
+    """
+    match dtype:
+        case pa.DictionaryType():
+            return stored_type(dtype.value_type)
+        case pa.MapType():
+            pair = [pa.field("key", stored_type(dtype.key_type)), pa.field("value", stored_type(dtype.item_type))]
+            return pa.list_(pa.struct(pair))
+        case pa.ListType() | pa.ListViewType():
+            return pa.list_(stored_type(dtype.value_type))
+        case pa.LargeListType() | pa.LargeListViewType():
+            return pa.large_list(stored_type(dtype.value_type))
+        case pa.FixedSizeListType():
+            return pa.list_(stored_type(dtype.value_type), dtype.list_size)
+        case pa.StructType():
+            return pa.struct([pa.field(child.name, stored_type(child.type)) for child in dtype])
+        case pa.ExtensionType() | pa.BaseExtensionType():
+            return stored_type(dtype.storage_type)
+        case pa.RunEndEncodedType():
+            return stored_type(dtype.value_type)
+        case pa.UnionType():
+            raise TypeError(f"{dtype}: format 1 stores no unions")
+    if dtype == pa.string_view():
+        return pa.string()
+    if dtype == pa.binary_view():
+        return pa.binary()
+    return dtype
+
+
+def arrow_schema(
+    columns: tuple[Column, ...], types: Mapping[str, pa.DataType], class_names: Mapping[str, tuple[str, ...]]
+) -> pa.Schema:
     """Return the schema of every shard, with the metadata by which Hugging Face `datasets` decodes it unasked.
 
     Args:
         columns: The dataset's columns, in order.
+        types: The stored Arrow type of each.
         class_names: Names of each label column. Our own readers take them from the label table, never from here.
     """
     features: dict[str, object] = {
-        KEY: {"dtype": "string", "_type": "Value"},
-        DIGEST: {"dtype": f"fixed_size_binary[{DIGEST_BYTES}]", "_type": "Value"},
+        KEY: _value_feature("string"),
+        DIGEST: _value_feature(f"fixed_size_binary[{DIGEST_BYTES}]"),
     }
     for column in columns:
-        if column.kind is Kind.IMAGE:
+        if column.kind is Kind.IMAGE and types[column.name] == IMAGE_TYPE:
             features[column.name] = {"_type": "Image"}
-        else:
+        elif column.kind is Kind.LABEL:
             features[column.name] = {"names": list(class_names[column.name]), "_type": "ClassLabel"}
+        else:
+            features[column.name] = _feature(types[column.name])
     own = {"format": FORMAT_VERSION, "columns": msgspec.to_builtins(columns)}
     fields = [pa.field(KEY, pa.string(), nullable=False), pa.field(DIGEST, pa.binary(DIGEST_BYTES), nullable=False)]
-    fields += [pa.field(column.name, column.type) for column in columns]
+    fields += [pa.field(column.name, types[column.name]) for column in columns]
     return pa.schema(
-        fields,
-        metadata={"huggingface": _json({"info": {"features": features}}), "toolkit": _json(own)},
+        fields, metadata={"huggingface": _json({"info": {"features": features}}), "toolkit": _json(own)}
     )
+
+
+def _feature(dtype: pa.DataType) -> object:
+    """Return the Hugging Face feature of a type, as its Features.to_dict() would."""
+    if pa.types.is_struct(dtype):
+        return {child.name: _feature(child.type) for child in dtype}
+    if pa.types.is_fixed_size_list(dtype):
+        return {"feature": _feature(dtype.value_type), "length": dtype.list_size, "_type": "List"}
+    if pa.types.is_list(dtype):
+        return {"feature": _feature(dtype.value_type), "_type": "List"}
+    if pa.types.is_large_list(dtype):
+        return {"feature": _feature(dtype.value_type), "_type": "LargeList"}
+    names = {"double": "float64", "float": "float32", "halffloat": "float16", "date32[day]": "date32", "date64[ms]": "date64"}
+    return _value_feature(names.get(str(dtype), str(dtype)))
+
+
+def _value_feature(dtype: str) -> dict[str, str]:
+    return {"dtype": dtype, "_type": "Value"}
 
 
 def _json(value: object) -> str:

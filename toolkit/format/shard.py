@@ -1,4 +1,4 @@
-"""Write one shard: samples -> record batches -> an Arrow IPC file with chunk sums, and its line of a shard table."""
+"""Write one shard: rows -> record batches -> an Arrow IPC file with chunk sums, and its line of a shard table."""
 
 from __future__ import annotations
 
@@ -7,24 +7,23 @@ import hashlib
 import io
 import os
 import struct
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import BinaryIO, cast
+from typing import BinaryIO
 
 import pyarrow as pa
 
 from toolkit._native.chunks import ChunkSums
-from toolkit.format.digest import DigestEncoder
-from toolkit.format.schema import DIGEST
+from toolkit.format.digest import sample_digests
+from toolkit.format.schema import DIGEST, DIGEST_BYTES
+from toolkit.format.sizes import row_bytes
 from toolkit.storage.local import storage_errors
 
-__all__ = ["BATCH_BODY_BYTES", "SUMS_KEY", "BatchPlace", "ShardRecord", "ShardWriter", "row_bytes"]
+__all__ = ["BATCH_BODY_BYTES", "SUMS_KEY", "BatchPlace", "ShardRecord", "ShardWriter"]
 
 BATCH_BODY_BYTES = 16 * 1024 * 1024
 SUMS_KEY = "toolkit.crc32c"
 _WRITE_BUFFER_BYTES = 1024 * 1024
 _OPTIONS = pa.ipc.IpcWriteOptions(metadata_version=pa.ipc.MetadataVersion.V5, compression=None, use_threads=False)
-_PADDING_BYTES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,17 +50,18 @@ class ShardRecord:
 
 
 class ShardWriter:
-    """Writes samples to one file. Owns the file until close(); the caller names, syncs and renames it.
+    """Writes rows to one file. Owns the file until close(); the caller names, syncs and renames it.
 
-    Batches are cut greedily: a row that would take the body over 16 MiB opens the next one.
+    Record batches are cut greedily by row, whatever pieces the rows come in: a row that would take the body over 16 MiB
+    opens the next batch.
     """
 
     def __init__(self, path: str, schema: pa.Schema, *, batch_body_bytes: int = BATCH_BODY_BYTES) -> None:
+        """Create the file at `path`. `schema` is the shard's own, with __digest__, which the writer fills."""
         self._path = path
         self._schema = schema
-        self._encoder = DigestEncoder(schema)
         self._batch_limit = batch_body_bytes
-        self._columns: list[list[object]] = [[] for _ in schema]
+        self._pending: list[pa.RecordBatch] = []
         self._pending_bytes = 0
         self._rows = 0
         self._batches: list[BatchPlace] = []
@@ -72,25 +72,30 @@ class ShardWriter:
         self._writer = pa.ipc.new_file(pa.PythonFile(self._sink, mode="w"), schema, options=_OPTIONS)
 
     @property
+    def path(self) -> str:
+        """Path of the file."""
+        return self._path
+
+    @property
     def rows(self) -> int:
         """Rows added so far."""
         return self._rows
 
-    def add(self, sample: Mapping[str, object]) -> None:
-        """Append a sample: every column but the digest, as Python values."""
-        size = row_bytes(sample)
-        if self._columns[0] and self._pending_bytes + size > self._batch_limit:
-            self._flush()
-        digest = self._encoder.digest(sample)
-        for field, values in zip(self._schema, self._columns, strict=True):
-            values.append(digest if field.name == DIGEST else sample[field.name])
-        self._pending_bytes += size
-        self._rows += 1
+    def write(self, rows: pa.RecordBatch) -> None:
+        """Append rows: every column of the schema but __digest__, in its order."""
+        start = total = 0
+        for i, size in enumerate(row_bytes(rows).tolist()):
+            if self._pending_bytes + total + size > self._batch_limit and (self._pending or i > start):
+                self._keep(rows.slice(start, i - start), total)
+                self._flush()
+                start, total = i, 0
+            total += size
+        self._keep(rows.slice(start), total)
+        self._rows += rows.num_rows
 
     def close(self) -> ShardRecord:
         """Write what is left, the footer, and fsync; return the record, its path still empty."""
-        if self._columns[0]:
-            self._flush()
+        self._flush()
         with storage_errors("write", self._path):
             self._writer.close()
             self._file.flush()
@@ -118,9 +123,18 @@ class ShardWriter:
                 if os.path.exists(self._path):
                     os.unlink(self._path)
 
+    def _keep(self, rows: pa.RecordBatch, size: int) -> None:
+        if rows.num_rows:
+            self._pending.append(rows)
+            self._pending_bytes += size
+
     def _flush(self) -> None:
-        arrays = [_array(values, field.type) for field, values in zip(self._schema, self._columns, strict=True)]
-        batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+        if not self._pending:
+            return
+        rows = self._pending[0] if len(self._pending) == 1 else pa.concat_batches(self._pending)
+        arrays = {field.name: column for field, column in zip(rows.schema, rows.columns, strict=True)}
+        arrays[DIGEST] = pa.array(sample_digests(rows), pa.binary(DIGEST_BYTES))
+        batch = pa.RecordBatch.from_arrays([arrays[name] for name in self._schema.names], schema=self._schema)
         sums = base64.b64encode(self._summer.sums(batch)).decode()
         with storage_errors("write", self._path):
             self._sink.begin_batch()
@@ -128,36 +142,8 @@ class ShardWriter:
             self._sink.end_batch()
         start, body = self._sink.message_start, self._sink.body_bytes
         self._batches.append(BatchPlace(start, self._sink.position - start - body, body, batch.num_rows))
-        for values in self._columns:
-            values.clear()
+        self._pending = []
         self._pending_bytes = 0
-
-
-def _array(values: Sequence[object], dtype: pa.DataType) -> pa.Array:
-    if not pa.types.is_struct(dtype):
-        return pa.array(values, dtype)
-    # Child by child: pa.array() of dicts looks every key up twice, which is half of a pack's time in Python.
-    missing = [value is None for value in values]
-    rows = [cast(Mapping[str, object], value) for value in values]
-    children = [
-        _array([None if row is None else row[child.name] for row in rows], child.type) for child in dtype
-    ]
-    return pa.StructArray.from_arrays(children, fields=list(dtype), mask=pa.array(missing) if any(missing) else None)
-
-
-def row_bytes(sample: Mapping[str, object]) -> int:
-    """Return an upper bound of what a row adds to a body: its values, offsets, validity and share of padding."""
-    return sum(_value_bytes(value) for value in sample.values()) + 16 + _PADDING_BYTES
-
-
-def _value_bytes(value: object) -> int:
-    if isinstance(value, Mapping):
-        return 1 + sum(_value_bytes(child) for child in value.values())
-    if isinstance(value, str):
-        return len(value.encode()) + 5
-    if isinstance(value, (bytes, memoryview)):
-        return len(value) + 5
-    return 9
 
 
 class _MessageSink(io.RawIOBase):

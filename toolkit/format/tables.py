@@ -12,7 +12,16 @@ from numpy.typing import NDArray
 from toolkit.errors import CorruptTableError
 from toolkit.format.shard import ShardRecord
 
-__all__ = ["ShardIndex", "encode_label_table", "encode_shard_table", "parse_label_table", "parse_shard_tables", "sha256"]
+__all__ = [
+    "ShardIndex",
+    "encode_label_table",
+    "encode_schema_table",
+    "encode_shard_table",
+    "parse_label_table",
+    "parse_schema_table",
+    "parse_shard_tables",
+    "sha256",
+]
 
 _BATCH = pa.struct(
     [("offset", pa.int64()), ("metadata_bytes", pa.int32()), ("body_bytes", pa.int64()), ("rows", pa.int64())]
@@ -60,6 +69,21 @@ def encode_shard_table(records: Sequence[ShardRecord]) -> bytes:
 def encode_label_table(names: Sequence[str]) -> bytes:
     """Return the file of a label table: the name of id 0, 1, 2 …"""
     return _encode(_LABELS, [list(names)])
+
+
+def encode_schema_table(schema: pa.Schema) -> bytes:
+    """Return the file of a schema table: the shards' schema and no rows."""
+    sink = pa.BufferOutputStream()
+    pa.ipc.new_file(sink, schema).close()
+    return bytes(sink.getvalue())
+
+
+def parse_schema_table(data: bytes, name: str) -> pa.Schema:
+    """Return the schema of a schema table; `name` is for the error."""
+    try:
+        return pa.ipc.open_file(pa.py_buffer(data)).schema
+    except (pa.ArrowException, OSError) as error:
+        raise CorruptTableError(f"table {name} can't be read: {error}") from error
 
 
 def parse_label_table(data: bytes, name: str) -> tuple[str, ...]:

@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 
 from toolkit._native.chunks import FetchBuffer
 from toolkit.errors import NotFoundError, UsageError, did_you_mean
-from toolkit.format.layout import leaf_layouts
 from toolkit.format.manifest import Manifest
 from toolkit.format.pin import Version, read_table, resolve
-from toolkit.format.schema import DIGEST, KEY, Column, Kind, arrow_schema
-from toolkit.format.tables import ShardIndex, parse_label_table, parse_shard_tables
+from toolkit.format.schema import IMAGE_TYPE, KEY, Column, Kind
+from toolkit.format.tables import ShardIndex, parse_label_table, parse_schema_table, parse_shard_tables
 from toolkit.loader.fetch import Fetcher
 
 if TYPE_CHECKING:
@@ -75,8 +74,8 @@ class _Opened:
             for column in manifest.columns
             if column.label_table
         }
-        self.schema = arrow_schema(manifest.columns, self.classes)
-        self.fetcher = Fetcher(version.root, self.index, leaf_layouts(self.schema))
+        self.schema: pa.Schema = parse_schema_table(read_table(version, manifest.schema), manifest.schema)
+        self.fetcher = Fetcher(version.root, self.index, self.schema)
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,27 +216,16 @@ class Dataset:
 
     def _sample(self, row: int) -> dict[str, Any]:
         located = self.fetcher.locate(np.array([row], np.int64))
-        buffer = FetchBuffer()
         sample: dict[str, Any] = {KEY: self.fetcher.keys(located)[0]}
         for column in self._columns:
-            if column.kind is Kind.IMAGE:
-                sample[column.name] = self.fetcher.variable(f"{column.name}.bytes", located, buffer).bytes(0)
+            if column.kind is Kind.IMAGE and self.schema.field(column.name).type == IMAGE_TYPE:
+                sample[column.name] = self.fetcher.variable(f"{column.name}.bytes", located, FetchBuffer()).bytes(0)
             else:
-                out = np.empty(8, np.uint8)
-                null = self.fetcher.fixed(column.name, located, out)
-                sample[column.name] = None if null[0] else int(out.view(np.int64)[0])
+                sample[column.name] = self.fetcher.values(column.name, located)[0]
         return sample
 
-    def stored_sample(self, row: int) -> Mapping[str, Any]:
-        """Return row `row` of the view with everything the digest covers, and the digest itself."""
+    def check_row(self, row: int) -> None:
+        """Read every stored byte of row `row` of the view, its key and digest too. Raises CorruptShardError."""
         located = self.fetcher.locate(self.rows(np.array([row], np.int64)))
-        buffer = FetchBuffer()
-        digest = np.empty(16, np.uint8)
-        self.fetcher.fixed(DIGEST, located, digest)
-        sample: dict[str, Any] = {**self._sample(int(located.rows[0])), DIGEST: digest.tobytes()}
-        for column in self._columns:
-            if column.kind is Kind.IMAGE and sample[column.name] is not None:
-                path = self.fetcher.variable(f"{column.name}.path", located, buffer).bytes(0)
-                text = None if path is None else path.decode()
-                sample[column.name] = {"bytes": sample[column.name], "path": text}
-        return sample
+        for name in self.schema.names:
+            self.fetcher.values(name, located)

@@ -5,16 +5,19 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from toolkit._native.chunks import READ_NULL, READ_OK, Body, FetchBuffer, fetch_binary, fetch_fixed
 from toolkit.errors import CorruptShardError
-from toolkit.format.layout import FixedLayout, VariableLayout
+from toolkit.format.layout import FixedLayout, VariableLayout, column_layouts, leaf_layouts
 from toolkit.format.reader import ShardReader, read_failure
 from toolkit.format.schema import KEY
 from toolkit.format.tables import ShardIndex
+from toolkit.format.values import DamagedValueError, read_rows
 
 __all__ = ["Fetcher", "Located", "Variable"]
 
@@ -51,9 +54,11 @@ class Variable:
 class Fetcher:
     """Reads values of one split. Owns the open shards; safe from any thread."""
 
-    def __init__(self, root: str, index: ShardIndex, layouts: dict[str, FixedLayout | VariableLayout]) -> None:
+    def __init__(self, root: str, index: ShardIndex, schema: pa.Schema) -> None:
         self._root = root
         self._index = index
+        self._columns = column_layouts(schema)
+        layouts = leaf_layouts(schema)
         self._fixed = {name: leaf for name, leaf in layouts.items() if isinstance(leaf, FixedLayout)}
         self._variable = {name: leaf for name, leaf in layouts.items() if isinstance(leaf, VariableLayout)}
         self._readers: OrderedDict[int, ShardReader] = OrderedDict()
@@ -108,6 +113,17 @@ class Fetcher:
         self._check(failed, leaf, located, statuses, chunks)
         return Variable(addresses, lengths, buffer)
 
+    def values(self, column: str, located: Located) -> list[Any]:
+        """Return the values of a column of any type as Python objects, None where null."""
+        layout = self._columns[column]
+        out: list[Any] = []
+        for i, (body, inner) in enumerate(zip(located.bodies, located.inner.tolist(), strict=True)):
+            try:
+                out.append(read_rows(body, layout, inner, 1)[0].as_py())
+            except DamagedValueError as error:
+                raise self._corrupt(int(located.rows[i]), column, error.status, error.chunk) from error
+        return out
+
     def keys(self, located: Located) -> list[str]:
         """Return the keys of the rows."""
         values = self.variable(KEY, located, FetchBuffer())
@@ -142,11 +158,13 @@ class Fetcher:
         if not failed:
             return
         i = int(np.flatnonzero((statuses != READ_OK) & (statuses != READ_NULL))[0])
-        row = int(located.rows[i])
+        raise self._corrupt(int(located.rows[i]), leaf, int(statuses[i]), int(chunks[i]))
+
+    def _corrupt(self, row: int, leaf: str, status: int, chunk: int) -> CorruptShardError:
         # A key that can't be read has no name to give: asking for it again would end here again.
         shard, key = (self._shard_path(row), "?") if leaf == KEY else self.place(row)
-        raise CorruptShardError(
-            f"shard {shard}, row {row}, key {key!r}, column {leaf}: {read_failure(int(statuses[i]), int(chunks[i]))}. "
+        return CorruptShardError(
+            f"shard {shard}, row {row}, key {key!r}, column {leaf}: {read_failure(status, chunk)}. "
             "Run `toolkit verify --full`, then copy the shard from a good copy or pack again",
             shard=shard,
             row=row,

@@ -8,11 +8,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from toolkit._native.chunks import FetchBuffer
 from toolkit._native.image import Scratch
 from toolkit.errors import SampleError
-from toolkit.format.schema import Column, Kind
+from toolkit.format.layout import VariableLayout, leaf_layouts
+from toolkit.format.schema import IMAGE_TYPE, Column
 from toolkit.loader.fetch import Fetcher, Located
 from toolkit.loader.stats import LoaderStats
 from toolkit.memory.pool import BlockPool
@@ -57,26 +59,47 @@ class ColumnStage(ABC):
         )
 
 
-class LabelStage(ColumnStage):
-    """int64 (n,). A missing label has no number, so a batch that meets one is an error."""
+class NumberStage(ColumnStage):
+    """Labels and other numbers: one array (n,). A missing one has no number, so a batch that meets it is an error."""
+
+    def __init__(self, column: str, dtype: np.dtype[Any], fetcher: Fetcher, stats: LoaderStats) -> None:
+        super().__init__(column, fetcher, stats)
+        self._dtype = dtype
 
     def allocate(self, samples: int, pool: BlockPool) -> Any:
-        """Return int64 (samples,)."""
-        return pool.lend(8 * samples).view(np.int64)
+        """Return (samples,) of the column's own dtype."""
+        return pool.lend(self._dtype.itemsize * samples).view(self._dtype)
 
     def fill(self, place: Any, start: int, located: Located, memory: WorkerMemory) -> None:
-        """Copy the labels."""
+        """Copy the numbers."""
         out = place[start : start + len(located.rows)]
         null = self._fetcher.fixed(self.column, located, out.view(np.uint8))
         if null.any():
             row = int(located.rows[int(np.argmax(null))])
             raise self._failed(
-                row, "read", "the label is missing. Pack with --require-labels, or read only columns that are complete"
+                row, "read", "the value is missing. Pack with --require-labels, or read only columns that are complete"
             )
 
 
+class ValueStage(ColumnStage):
+    """A list of Python values, of any type; None where the value is null."""
+
+    def allocate(self, samples: int, pool: BlockPool) -> Any:
+        """Return a list of `samples` places."""
+        return [None] * samples
+
+    def fill(self, place: Any, start: int, located: Located, memory: WorkerMemory) -> None:
+        """Rebuild the values."""
+        place[start : start + len(located.rows)] = self._fetcher.values(self.column, located)
+
+
 class BytesStage(ColumnStage):
-    """A list of bytes, as stored; None where the value is null."""
+    """A list of bytes, or of str, as stored; None where the value is null."""
+
+    def __init__(self, column: str, leaf: str, text: bool, fetcher: Fetcher, stats: LoaderStats) -> None:
+        super().__init__(column, fetcher, stats)
+        self._leaf = leaf
+        self._text = text
 
     def allocate(self, samples: int, pool: BlockPool) -> Any:
         """Return a list of `samples` places."""
@@ -85,8 +108,9 @@ class BytesStage(ColumnStage):
     def fill(self, place: Any, start: int, located: Located, memory: WorkerMemory) -> None:
         """Copy the values out."""
         begun = time.perf_counter()
-        values = self._fetcher.variable(f"{self.column}.bytes", located, memory.fetched)
-        place[start : start + len(located.rows)] = [values.bytes(i) for i in range(len(located.rows))]
+        values = self._fetcher.variable(self._leaf, located, memory.fetched)
+        taken = [values.bytes(i) for i in range(len(located.rows))]
+        place[start : start + len(located.rows)] = [None if t is None else t.decode() for t in taken] if self._text else taken
         self._stats.add(
             fetch_seconds=time.perf_counter() - begun, fetched_bytes=int(values.lengths[values.lengths > 0].sum())
         )
@@ -129,15 +153,30 @@ class ImageStage(ColumnStage):
 
 
 def make_stages(
-    columns: tuple[Column, ...], compiled: Mapping[str, CompiledImage], fetcher: Fetcher, stats: LoaderStats
+    columns: tuple[Column, ...],
+    schema: pa.Schema,
+    compiled: Mapping[str, CompiledImage],
+    fetcher: Fetcher,
+    stats: LoaderStats,
 ) -> list[ColumnStage]:
     """Return a stage for each column, in order: what its slot says, or the stored value."""
+    leaves = leaf_layouts(schema)
     stages: list[ColumnStage] = []
     for column in columns:
-        if column.name in compiled:
-            stages.append(ImageStage(compiled[column.name], fetcher, stats))
-        elif column.kind is Kind.IMAGE:
-            stages.append(BytesStage(column.name, fetcher, stats))
+        name = column.name
+        leaf = leaves.get(name)
+        if name in compiled:
+            stages.append(ImageStage(compiled[name], fetcher, stats))
+        elif schema.field(name).type == IMAGE_TYPE:
+            stages.append(BytesStage(name, f"{name}.bytes", False, fetcher, stats))
+        elif isinstance(leaf, VariableLayout):
+            stages.append(BytesStage(name, name, leaf.type in (pa.string(), pa.large_string()), fetcher, stats))
+        elif _is_number(schema.field(name).type):
+            stages.append(NumberStage(name, np.dtype(schema.field(name).type.to_pandas_dtype()), fetcher, stats))
         else:
-            stages.append(LabelStage(column.name, fetcher, stats))
+            stages.append(ValueStage(name, fetcher, stats))
     return stages
+
+
+def _is_number(dtype: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(dtype) or pa.types.is_floating(dtype))

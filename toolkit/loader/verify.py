@@ -8,7 +8,7 @@ import hashlib
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from toolkit._native.chunks import CHUNK_BYTES, READ_OK
 from toolkit._native.image import ImageError, Scratch
 from toolkit.errors import CorruptShardError, StorageError
-from toolkit.format.digest import DigestEncoder
+from toolkit.format.digest import sample_digests
 from toolkit.format.manifest import LabelCounts
 from toolkit.format.pin import resolve
 from toolkit.format.reader import ShardReader, read_failure
@@ -129,7 +129,6 @@ class _SplitCheck:
     def __init__(self, dataset: Dataset, level: Level, decode: bool) -> None:
         self.dataset = dataset
         self._full = level is Level.FULL
-        self._encoder = DigestEncoder(dataset.schema)
         self._labels = {column.name: Counter[int | None]() for column in dataset.columns if column.kind is Kind.LABEL}
         self._decoders: dict[str, CompiledImage] = {}
         if decode:
@@ -197,7 +196,7 @@ class _SplitCheck:
         index = self.dataset.index
         for row in range(int(index.batch_start[batch]), int(index.batch_start[batch + 1])):
             try:
-                self.dataset.stored_sample(row)
+                self.dataset.check_row(row)
             except CorruptShardError as error:
                 yield self._finding(shard, "sample", str(error), row=row, key=error.key)
 
@@ -212,19 +211,26 @@ class _SplitCheck:
         except pa.ArrowException as error:
             yield self._finding(shard, "record batch", f"shard {reader.path}: not valid Arrow data: {error}")
             return
-        for place, sample in enumerate(records.to_pylist()):
-            row, key = first + place, sample[KEY]
-            where = f"shard {reader.path}, row {row}, key {key!r}"
-            if self._full:
-                if self._encoder.digest(sample) != sample[DIGEST]:
-                    text = f"{where}: its digest is another than when it was packed"
-                    yield self._finding(shard, "sample", text, row, key)
-                for name, counter in self._labels.items():
-                    counter[sample[name]] += 1
-            for name, decoder in self._decoders.items():
-                fault = _decode_fault(decoder, sample[name], scratch)
+        keys = records.column(KEY).to_pylist()
+        if self._full:
+            for name, counter in self._labels.items():
+                counter.update(records.column(name).to_pylist())
+            for place, (now, packed) in enumerate(
+                zip(sample_digests(records), records.column(DIGEST).to_pylist(), strict=True)
+            ):
+                if now != packed:
+                    text = f"{self._where(reader, first + place, keys[place])}: its digest is another than when it was packed"
+                    yield self._finding(shard, "sample", text, first + place, keys[place])
+        for name, decoder in self._decoders.items():
+            encoded = records.column(name).field("bytes")
+            for place in range(records.num_rows):
+                fault = _decode_fault(decoder, encoded[place].as_py(), scratch)
                 if fault is not None:
-                    yield self._finding(shard, "sample", f"{where}, column {name}: {fault}", row, key, kind="sample")
+                    text = f"{self._where(reader, first + place, keys[place])}, column {name}: {fault}"
+                    yield self._finding(shard, "sample", text, first + place, keys[place], kind="sample")
+
+    def _where(self, reader: ShardReader, row: int, key: str) -> str:
+        return f"shard {reader.path}, row {row}, key {key!r}"
 
     def _file_hash(self, shard: int) -> list[Finding]:
         path = self.dataset.files[shard]
@@ -257,11 +263,11 @@ class _SplitCheck:
         )
 
 
-def _decode_fault(decoder: CompiledImage, image: Mapping[str, bytes] | None, scratch: Scratch) -> str | None:
-    if image is None:
+def _decode_fault(decoder: CompiledImage, encoded: bytes | None, scratch: Scratch) -> str | None:
+    if encoded is None:
         return None
     try:
-        decoder.decode(image["bytes"], scratch)
+        decoder.decode(encoded, scratch)
     except (ImageError, ValueError, MemoryError) as error:
         return str(error)
     return None

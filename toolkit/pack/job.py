@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from toolkit.errors import UsageError
+from toolkit.format.schema import Kind
 from toolkit.sources.imagefolder import LabelMode
+from toolkit.sources.options import Missing, SourceKind, SourceOptions
 from toolkit.sources.reject import Reject
 
-__all__ = ["DEFAULT_SHARD_BYTES", "OnExisting", "PackJob", "PackPlan", "PackResult"]
+__all__ = ["DEFAULT_SHARD_BYTES", "OnExisting", "PackJob", "PackPlan", "PackResult", "PlannedSplit"]
 
 DEFAULT_SHARD_BYTES = 256 * 1024 * 1024
 _LEAST_SHARD_BYTES = 64 * 1024
 
 
 class OnExisting(enum.Enum):
-    """What to do when the dataset is there already."""
+    """What to do when the dataset, or an unfinished pack of it, is there already.
+
+    Whatever is chosen, a killed pack with the same options goes on where it was.
+    """
 
     REFUSE = "refuse"
+    RESUME = "resume"
     OVERWRITE = "overwrite"
 
 
@@ -27,28 +34,40 @@ class PackJob:
     """A pack's input, output and options. Checked when made.
 
     Attributes:
-        source: The ImageFolder.
+        source: The input: a folder or file.
         dataset: The folder of the dataset.
-        split: Name of the split when the source has no split level; or which of its splits to pack.
+        source_kind: What the input is; found from its content when None.
         shard_bytes: Size that shards are filled up to.
-        label_mode, require_labels, classes: See toolkit.sources.imagefolder.ImageFolderOptions.
-        jobs: Shards written at the same time. Never changes the result.
-        limit: Samples of each split at the most.
+        jobs: Slices packed at the same time. Never changes the result.
         on_existing: What to do when the dataset is there already.
-        max_rejects: Rejected samples that are tolerated.
+        max_rejects: Rejected samples that are tolerated: a number, or a share of all samples below 1.0 as a float.
+        user: Metadata of the user's own, for the manifest.
+
+    The others are those of toolkit.sources.options.SourceOptions.
     """
 
     source: str
     dataset: str
+    source_kind: SourceKind | None = None
     split: str | None = None
     shard_bytes: int = DEFAULT_SHARD_BYTES
     label_mode: LabelMode = LabelMode.AUTO
     require_labels: bool = False
     classes: tuple[str, ...] | None = None
+    mapping: Mapping[str, str] | None = None
+    columns: tuple[str, ...] | None = None
+    rename: Mapping[str, str] = field(default_factory=dict)
+    kinds: Mapping[str, Kind] = field(default_factory=dict)
+    key: str | None = None
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    missing: Missing = Missing.ERROR
+    raw: bool = False
     jobs: int = 1
     limit: int | None = None
     on_existing: OnExisting = OnExisting.REFUSE
-    max_rejects: int = 0
+    max_rejects: int | float = 0
+    user: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.shard_bytes < _LEAST_SHARD_BYTES:
@@ -58,20 +77,47 @@ class PackJob:
             if value is not None and value < least:
                 raise UsageError(f"{name.replace('_', '-')} must be at least {least}, got {value}")
 
+    @property
+    def source_options(self) -> SourceOptions:
+        """The options that the source gets."""
+        return SourceOptions(
+            paths=(self.source,),
+            slice_bytes=self.shard_bytes,
+            split=self.split,
+            limit=self.limit,
+            label_mode=self.label_mode,
+            require_labels=self.require_labels,
+            classes=self.classes,
+            mapping=self.mapping,
+            columns=self.columns,
+            rename=self.rename,
+            kinds=self.kinds,
+            key=self.key,
+            include=self.include,
+            exclude=self.exclude,
+            missing=self.missing,
+            raw=self.raw,
+        )
+
+    def allowed_rejects(self, samples: int) -> int:
+        """Return how many of `samples` may be rejected."""
+        return int(self.max_rejects * samples) if isinstance(self.max_rejects, float) else self.max_rejects
+
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedSplit:
-    """A split of a plan: its samples, source bytes, and tasks (one shard each)."""
+    """A split of a plan: its samples (None when only reading tells), bytes of input, and slices."""
 
-    samples: int
+    samples: int | None
     bytes: int
     tasks: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class PackPlan:
-    """What a pack would do, found without reading an image."""
+    """What a pack would do, found without reading a sample."""
 
+    source_kind: str
     splits: dict[str, PlannedSplit]
     columns: dict[str, str]
     classes: tuple[str, ...] | None
@@ -81,7 +127,7 @@ class PackPlan:
 
 @dataclass(frozen=True, kw_only=True)
 class PackResult:
-    """What a pack did."""
+    """What a pack did. `resumed` counts the slices that an earlier, killed pack had finished."""
 
     pin: str
     dataset: str
@@ -93,3 +139,4 @@ class PackResult:
     classes: int | None
     skipped: dict[str, int]
     rejects: list[Reject] = field(default_factory=list)
+    resumed: int = 0

@@ -1,62 +1,57 @@
-"""Pack a source into a dataset: scan, cut into tasks, run them, commit; or plan it only."""
+"""Pack a source into a dataset: survey it, pack its slices, commit; or plan it only."""
 
 from __future__ import annotations
 
-import json
+import hashlib
 import os
-import platform
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import asdict, replace
-from datetime import UTC, datetime
 
 import msgspec
 import pyarrow as pa
 
-from toolkit import __version__
 from toolkit.errors import RejectsError, SourceError, UsageError
 from toolkit.format.commit import Transaction
 from toolkit.format.manifest import LabelCounts, Manifest, Split, TableRef
-from toolkit.format.schema import FORMAT_VERSION, Column, arrow_schema, image_column, label_column
-from toolkit.format.shard import ShardRecord
-from toolkit.format.tables import encode_label_table, encode_shard_table, sha256
+from toolkit.format.schema import FORMAT_VERSION, Column, Kind, arrow_schema
+from toolkit.format.tables import encode_label_table, encode_schema_table, encode_shard_table, sha256
+from toolkit.pack.duplicates import check_keys
 from toolkit.pack.executor import run_in_order
 from toolkit.pack.job import OnExisting, PackJob, PackPlan, PackResult, PlannedSplit
-from toolkit.pack.task import Task, TaskResult, cut_tasks, run_task, shard_name
-from toolkit.sources.imagefolder import ImageFolderOptions, Scan, scan_imagefolder
-from toolkit.sources.reject import Reject
+from toolkit.pack.journal import Journal, SliceResult
+from toolkit.pack.report import provenance, rejects_jsonl, rejects_text
+from toolkit.pack.slices import SlicePacker
+from toolkit.sources.base import Slice, Source, Survey
+from toolkit.sources.detect import make_source
 
 __all__ = ["pack", "plan"]
 
-_SHOWN_REJECTS = 5
 _FAILED_REPORT = "failed.rejects.jsonl"
 
-# Called as (samples done, samples in all, bytes done, bytes in all).
-Progress = Callable[[int, int, int, int], None]
+# Called as (samples done, samples in all or None, bytes done, bytes in all).
+Progress = Callable[[int, int | None, int, int], None]
 
 
 def plan(job: PackJob) -> PackPlan:
-    """Return what `job` would do. Reads folders, no image, and writes nothing."""
-    scan = _scan(job)
-    tasks = Counter(task.split for task in cut_tasks(scan.splits, job.shard_bytes))
+    """Return what `job` would do. Reads no sample and writes nothing."""
+    kind, source = make_source(job.source_kind, job.source_options)
+    survey = source.survey()
     return PackPlan(
-        splits={
-            name: PlannedSplit(samples=len(entries), bytes=sum(e.bytes for e in entries), tasks=tasks[name])
-            for name, entries in scan.splits.items()
-        },
-        columns={column.name: column.kind.value for column in _columns(scan)},
-        classes=scan.classes,
-        skipped=_skipped(scan),
-        rejects=scan.rejects,
+        source_kind=kind.value,
+        splits={name: _planned([part for part in survey.slices if part.split == name]) for name in survey.splits},
+        columns={column.name: column.kind.value for column in survey.columns},
+        classes=next(iter(survey.classes.values()), None),
+        skipped=dict(survey.skipped),
+        rejects=list(survey.rejects),
     )
 
 
 def pack(job: PackJob, progress: Progress = lambda *_: None) -> PackResult:
     """Carry out `job`; return what was packed.
 
-    A kill at any instant leaves the dataset as it was, or the new version.
+    A kill at any instant leaves the dataset as it was, or the new version; the same pack again goes on where it was.
 
     Raises:
         SourceError, NotFoundError, UsageError, ExistsError: The job can't be done; nothing was written.
@@ -65,44 +60,56 @@ def pack(job: PackJob, progress: Progress = lambda *_: None) -> PackResult:
     """
     started = time.monotonic()
     _check_places(job)
-    scan = _scan(job)
-    columns = _columns(scan)
-    schema = arrow_schema(columns, {"label": scan.classes} if scan.classes is not None else {})
+    _, source = make_source(job.source_kind, job.source_options)
+    survey = source.survey()
+    columns = _with_label_tables(survey)
+    schema = arrow_schema(columns, survey.types, survey.classes)
     with Transaction(job.dataset, overwrite=job.on_existing is OnExisting.OVERWRITE) as transaction:
-        results, rejects = _run_tasks(job, scan, schema, transaction, progress)
-        if len(rejects) > job.max_rejects:
-            report = transaction.write_report(_FAILED_REPORT, _jsonl(rejects))
+        journal = Journal(job.dataset)
+        finished = _begin(job, survey, schema, journal)
+        results = _pack_slices(job, source, survey, schema, transaction, journal, finished, progress)
+        rejects = [*survey.rejects, *(reject for result in results for reject in result.rejects)]
+        rows = sum(result.rows for result in results)
+        allowed = job.allowed_rejects(rows + len(rejects))
+        if len(rejects) > allowed:
+            report = transaction.write_report(_FAILED_REPORT, rejects_jsonl(rejects))
             raise RejectsError(
-                f"{len(rejects)} samples rejected, {job.max_rejects} allowed; nothing was committed:"
-                f"{_rejects_text(rejects)}\nAll of them: {report}. Mend them, or allow them with --max-rejects {len(rejects)}"
+                f"{len(rejects)} samples rejected, {allowed} allowed; nothing was committed:{rejects_text(rejects)}\n"
+                f"All of them: {report}. Mend them, or allow them with --max-rejects {len(rejects)}"
             )
-        if not any(result.record for result in results):
-            raise SourceError(f"{job.source!r}: not one sample is left to pack:{_rejects_text(rejects)}")
-        splits = _publish(scan, results, transaction)
-        if scan.classes is not None:
-            transaction.add_table(encode_label_table(scan.classes))
+        if not rows:
+            raise SourceError(f"{job.source!r}: not one sample is left to pack:{rejects_text(rejects)}")
+        check_keys(results, journal, transaction.root)
         manifest = Manifest(
             format=FORMAT_VERSION,
             requires=(),
             columns=columns,
-            splits=splits,
-            options=_shaping_options(job),
+            schema=transaction.add_table(encode_schema_table(schema)),
+            splits=_splits(survey, results, transaction),
+            options=_shaping_options(job, survey),
             parent=None,
-            user={},
+            user=dict(job.user),
         )
-        reports = {"rejects.jsonl": _jsonl(rejects), "provenance.json": _provenance(job, scan, started)}
+        for names in survey.classes.values():
+            transaction.add_table(encode_label_table(names))
+        reports = {
+            "rejects.jsonl": rejects_jsonl(rejects),
+            "provenance.json": provenance(job, survey, time.monotonic() - started),
+        }
         pin = transaction.commit(manifest, reports)
+        journal.discard()
     return PackResult(
         pin=pin,
         dataset=job.dataset,
-        samples=sum(split.rows for split in splits.values()),
-        shards=sum(table.shards for split in splits.values() for table in split.tables),
-        bytes=sum(split.bytes for split in splits.values()),
+        samples=rows,
+        shards=sum(table.shards for split in manifest.splits.values() for table in split.tables),
+        bytes=sum(split.bytes for split in manifest.splits.values()),
         seconds=time.monotonic() - started,
-        splits={name: split.rows for name, split in splits.items()},
-        classes=None if scan.classes is None else len(scan.classes),
-        skipped=_skipped(scan),
+        splits={name: split.rows for name, split in manifest.splits.items()},
+        classes=len(next(iter(survey.classes.values()))) if survey.classes else None,
+        skipped=dict(survey.skipped),
         rejects=rejects,
+        resumed=len(finished),
     )
 
 
@@ -112,115 +119,109 @@ def _check_places(job: PackJob) -> None:
         raise UsageError(f"the dataset {job.dataset!r} lies inside its source {job.source!r}: put it elsewhere")
 
 
-def _scan(job: PackJob) -> Scan:
-    return scan_imagefolder(
-        job.source,
-        ImageFolderOptions(
-            label_mode=job.label_mode,
-            require_labels=job.require_labels,
-            classes=job.classes,
-            split=job.split,
-            limit=job.limit,
-        ),
+def _planned(slices: list[Slice]) -> PlannedSplit:
+    counts = [part.samples for part in slices]
+    known = [count for count in counts if count is not None]
+    return PlannedSplit(
+        samples=sum(known) if len(known) == len(counts) else None,
+        bytes=sum(part.bytes for part in slices),
+        tasks=len(slices),
     )
 
 
-def _columns(scan: Scan) -> tuple[Column, ...]:
-    if scan.classes is None:
-        return (image_column("image"),)
-    return image_column("image"), label_column("label", sha256(encode_label_table(scan.classes)))
+def _with_label_tables(survey: Survey) -> tuple[Column, ...]:
+    return tuple(
+        msgspec.structs.replace(column, label_table=sha256(encode_label_table(survey.classes[column.name])))
+        if column.kind is Kind.LABEL
+        else column
+        for column in survey.columns
+    )
 
 
-def _run_tasks(
-    job: PackJob, scan: Scan, schema: pa.Schema, transaction: Transaction, progress: Progress
-) -> tuple[list[TaskResult], list[Reject]]:
+def _begin(job: PackJob, survey: Survey, schema: pa.Schema, journal: Journal) -> dict[tuple[str, int], SliceResult]:
+    """Open the journal. It is compared by what shapes the result: options, and a fingerprint of the input's listing."""
+    listing = hashlib.sha256()
+    for part in survey.slices:
+        listing.update(repr((part.split, part.number, part.samples, part.bytes, part.payload)).encode())
+    asked = {
+        **_shaping_options(job, survey),
+        "source": os.path.realpath(job.source),
+        "input (files, sizes)": listing.hexdigest()[:16],
+        "schema": sha256(encode_schema_table(schema)),
+    }
+    if job.on_existing is OnExisting.OVERWRITE and not journal.is_of(asked):
+        journal.discard()
+    return journal.begin(asked)
+
+
+def _pack_slices(
+    job: PackJob,
+    source: Source,
+    survey: Survey,
+    schema: pa.Schema,
+    transaction: Transaction,
+    journal: Journal,
+    finished: dict[tuple[str, int], SliceResult],
+    progress: Progress,
+) -> list[SliceResult]:
     cancelled = threading.Event()
     lock = threading.Lock()
+    counts = [part.samples for part in survey.slices]
+    samples = None if None in counts else sum(count or 0 for count in counts)
+    total_bytes = sum(part.bytes for part in survey.slices)
     done = [0, 0]
-    samples = sum(len(entries) for entries in scan.splits.values())
-    total_bytes = sum(entry.bytes for entries in scan.splits.values() for entry in entries)
 
-    def on_sample(nbytes: int) -> None:
+    def on_read(rows: int, nbytes: int) -> None:
         with lock:
-            done[0] += 1
+            done[0] += rows
             done[1] += nbytes
             progress(done[0], samples, done[1], total_bytes)
 
-    def run(task: Task) -> TaskResult:
-        temporary = transaction.shard_temporary(f"{task.split}-{task.number:06d}")
-        return run_task(task, schema, temporary, cancelled, on_sample)
+    packer = SlicePacker(
+        source,
+        survey,
+        schema,
+        transaction,
+        journal,
+        shard_bytes=job.shard_bytes,
+        cancelled=cancelled,
+        on_read=on_read,
+    )
 
-    results = list(run_in_order(run, cut_tasks(scan.splits, job.shard_bytes), job.jobs, cancelled))
-    return results, [*scan.rejects, *(reject for result in results for reject in result.rejects)]
+    def run(part: Slice) -> SliceResult:
+        known = finished.get((part.split, part.number))
+        if known is None:
+            return packer.pack(part)
+        on_read(known.rows + len(known.rejects), part.bytes)
+        return known
+
+    return list(run_in_order(run, survey.slices, job.jobs, cancelled))
 
 
-def _publish(scan: Scan, results: list[TaskResult], transaction: Transaction) -> dict[str, Split]:
-    """Give the shards their names and write each split's shard table."""
+def _splits(survey: Survey, results: list[SliceResult], transaction: Transaction) -> dict[str, Split]:
+    """Write each split's shard table and add up what is in it."""
     splits = {}
-    for name in scan.splits:
-        records: list[ShardRecord] = []
-        labels: Counter[int | None] = Counter()
-        for result in results:
-            if result.task.split == name and result.record is not None:
-                path = transaction.publish_shard(result.temporary, shard_name(result.task, result.record))
-                records.append(replace(result.record, path=path))
-                labels.update(result.labels)
+    for name in survey.splits:
+        mine = [result for result in results if result.split == name]
+        records = [record for result in mine for record in result.records]
         rows = sum(record.rows for record in records)
         table = transaction.add_table(encode_shard_table(records))
-        counts = {}
-        if scan.classes is not None:
-            counts["label"] = LabelCounts(
-                counts=tuple(labels[i] for i in range(len(scan.classes))), missing=labels[None]
-            )
+        labels = {}
+        for column, names in survey.classes.items():
+            counter: Counter[int | None] = Counter()
+            for result in mine:
+                counter.update(dict(result.labels[column]))
+            counts = tuple(counter[i] for i in range(len(names)))
+            labels[column] = LabelCounts(counts=counts, missing=counter[None])
         splits[name] = Split(
             rows=rows,
             bytes=sum(record.file_bytes for record in records),
-            labels=counts,
+            labels=labels,
             tables=(TableRef(sha256=table, shards=len(records), rows=rows),),
         )
     return splits
 
 
-def _shaping_options(job: PackJob) -> dict[str, object]:
+def _shaping_options(job: PackJob, survey: Survey) -> dict[str, object]:
     """Return the options that shape samples and shards; where things lie and how many worked on it do not."""
-    return {
-        "classes_given": job.classes is not None,
-        "label_mode": job.label_mode.value,
-        "limit": job.limit,
-        "shard_bytes": job.shard_bytes,
-        "source_kind": "imagefolder",
-        "split": job.split,
-    }
-
-
-def _skipped(scan: Scan) -> dict[str, int]:
-    return {
-        "hidden": scan.skipped_hidden,
-        "loops": scan.skipped_loops,
-        "not_images": scan.skipped_not_images,
-    }
-
-
-def _jsonl(rejects: list[Reject]) -> bytes:
-    return "".join(json.dumps(asdict(reject), ensure_ascii=False) + "\n" for reject in rejects).encode()
-
-
-def _rejects_text(rejects: list[Reject]) -> str:
-    """Return the first rejects, a line each, and how many more there are."""
-    shown = "".join(f"\n  {reject.key}: {reject.reason}" for reject in rejects[:_SHOWN_REJECTS])
-    return shown + (f"\n  … and {len(rejects) - _SHOWN_REJECTS} more" if len(rejects) > _SHOWN_REJECTS else "")
-
-
-def _provenance(job: PackJob, scan: Scan, started: float) -> bytes:
-    facts = {
-        "toolkit": __version__,
-        "python": platform.python_version(),
-        "pyarrow": pa.__version__,
-        "platform": platform.platform(),
-        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-        "seconds": round(time.monotonic() - started, 3),
-        "source": os.path.abspath(job.source),
-        "jobs": job.jobs,
-        "skipped": _skipped(scan),
-    }
-    return msgspec.json.format(msgspec.json.encode(facts), indent=1) + b"\n"
+    return {**survey.options, "shard_bytes": job.shard_bytes}

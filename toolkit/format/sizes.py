@@ -1,0 +1,41 @@
+"""How many bytes each row of a batch adds to a body: what record batches and shards are cut by."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+__all__ = ["row_bytes"]
+
+_FIXED_BYTES = 24  # the digest, and a row's share of padding
+
+
+def row_bytes(batch: pa.RecordBatch) -> NDArray[np.int64]:
+    """Return an upper bound for each row: its values, offsets, validity. Depends on the row alone."""
+    total = np.full(batch.num_rows, _FIXED_BYTES, np.int64)
+    for array in batch.columns:
+        total += _value_bytes(array)
+    return total
+
+
+def _value_bytes(array: pa.Array) -> NDArray[np.int64]:
+    dtype = array.type
+    if pa.types.is_null(dtype):
+        return np.zeros(len(array), np.int64)
+    if pa.types.is_struct(dtype):
+        children = [_value_bytes(array.field(i)) for i in range(dtype.num_fields)]
+        return np.sum([np.ones(len(array), np.int64), *children], axis=0)
+    if pa.types.is_list(dtype) or pa.types.is_large_list(dtype):
+        offsets = np.asarray(array.offsets, np.int64)
+        ends = np.concatenate(([0], np.cumsum(_value_bytes(array.values))))
+        return ends[offsets[1:]] - ends[offsets[:-1]] + 9
+    if pa.types.is_fixed_size_list(dtype):
+        size = dtype.list_size
+        values = _value_bytes(array.values)[array.offset * size : (array.offset + len(array)) * size]
+        return values.reshape(len(array), size).sum(axis=1) + 1
+    if dtype in (pa.binary(), pa.string(), pa.large_binary(), pa.large_string()):
+        lengths = np.asarray(pc.binary_length(array).fill_null(0), np.int64)
+        return lengths + (5 if dtype in (pa.binary(), pa.string()) else 9)
+    return np.full(len(array), max(1, dtype.bit_width // 8) + 1, np.int64)

@@ -1,0 +1,85 @@
+"""Read any stored value out of a record batch body: checked bytes, rebuilt as an Arrow array of the rows asked for.
+
+General rather than fast: what kernels fetch (numbers, bytes, images) has its own way in toolkit.loader.fetch.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from toolkit._native.chunks import READ_OK, READ_RANGE, Body
+from toolkit.format.layout import BitLayout, FixedLayout, Layout, ListLayout, NullLayout, StructLayout, VariableLayout
+
+__all__ = ["DamagedValueError", "read_rows"]
+
+
+class DamagedValueError(Exception):
+    """A value lies in bytes that can't be trusted. Attributes: status (READ_…), chunk of the body."""
+
+    def __init__(self, status: int, chunk: int) -> None:
+        super().__init__(status, chunk)
+        self.status = status
+        self.chunk = chunk
+
+
+def read_rows(body: Body, layout: Layout, start: int, count: int) -> pa.Array:
+    """Return rows [start, start + count) of a column of the batch. Raises DamagedValueError."""
+    # Bitmaps can only be cut at whole bytes: read from the byte's first row and slice the rest off.
+    first = start & ~7
+    rows = start + count - first
+    validity = _bitmap(body, int(layout.validity[-1]), first, rows) if len(layout.validity) else None
+    match layout:
+        case NullLayout():
+            return pa.nulls(count)
+        case FixedLayout(data=data, width=width):
+            values = _bytes(body, data, first * width, rows * width)
+            return pa.Array.from_buffers(layout.type, rows, [validity, values]).slice(start - first)
+        case BitLayout(data=data):
+            bits = _bitmap(body, data, first, rows) or pa.py_buffer(bytes((rows + 7) // 8))
+            return pa.Array.from_buffers(layout.type, rows, [validity, bits]).slice(start - first)
+        case VariableLayout(offsets=offsets, data=data, offset_width=width):
+            ends, low, high = _offsets(body, offsets, width, first, rows)
+            values = _bytes(body, data, low, high - low)
+            return pa.Array.from_buffers(layout.type, rows, [validity, ends, values]).slice(start - first)
+        case StructLayout(children=children):
+            arrays = [read_rows(body, child, first, rows) for child in children.values()]
+            return pa.Array.from_buffers(layout.type, rows, [validity], children=arrays).slice(start - first)
+        case ListLayout(child=child, offsets=None, size=size):
+            items = read_rows(body, child, first * size, rows * size)
+            return pa.Array.from_buffers(layout.type, rows, [validity], children=[items]).slice(start - first)
+        case ListLayout(child=child, offsets=int() as offsets, offset_width=width):
+            ends, low, high = _offsets(body, offsets, width, first, rows)
+            items = read_rows(body, child, low, high - low)
+            return pa.Array.from_buffers(layout.type, rows, [validity, ends], children=[items]).slice(start - first)
+    raise TypeError(f"no reader for {layout}")
+
+
+def _bytes(body: Body, buffer: int, start: int, length: int) -> pa.Buffer:
+    offset, size = body.buffer(buffer)
+    if start < 0 or length < 0 or start + length > size:
+        raise DamagedValueError(READ_RANGE, -1)
+    out = np.empty(length, np.uint8)
+    status, chunk = body.read(offset + start, out)
+    if status != READ_OK:
+        raise DamagedValueError(status, chunk)
+    return pa.py_buffer(out)
+
+
+def _bitmap(body: Body, buffer: int, first: int, rows: int) -> pa.Buffer | None:
+    """Return the bits of rows from `first` (a multiple of 8) on; None when the buffer has no bytes: all are there."""
+    if body.buffer(buffer)[1] == 0:
+        return None
+    return _bytes(body, buffer, first // 8, (rows + 7) // 8)
+
+
+def _offsets(body: Body, buffer: int, width: int, first: int, rows: int) -> tuple[pa.Buffer, int, int]:
+    """Return the offsets rebased to 0, and the span of the data or child that they cover."""
+    dtype = np.int32 if width == 4 else np.int64
+    if rows == 0:
+        return pa.py_buffer(np.zeros(1, dtype)), 0, 0
+    offsets = np.frombuffer(_bytes(body, buffer, first * width, (rows + 1) * width), dtype)
+    low, high = int(offsets[0]), int(offsets[-1])
+    if low < 0 or (np.diff(offsets) < 0).any():
+        raise DamagedValueError(READ_RANGE, -1)
+    return pa.py_buffer(offsets - offsets[0]), low, high

@@ -1,0 +1,122 @@
+"""What a pack has finished so far, on disk: a killed pack goes on where it was, with the same result.
+
+DATASET/.journal/job.json says what is packed and how; <split>-<slice>.json says what a slice came to, and lies there only
+when its shards do; <split>-<slice>.keys has a 128-bit hash of each key. The folder goes when the version is committed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from toolkit.errors import ExistsError
+from toolkit.format.pin import SHARDS
+from toolkit.format.shard import ShardRecord
+from toolkit.sources.reject import Reject
+from toolkit.storage.local import storage_errors, write_durable
+
+__all__ = ["JOURNAL", "Journal", "SliceResult"]
+
+JOURNAL = ".journal"
+_JOB = "job.json"
+_HASH_BYTES = 16
+
+
+class SliceResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What a slice came to: its shards in order, how often each label occurs, and what was rejected."""
+
+    split: str
+    number: int
+    rows: int
+    records: tuple[ShardRecord, ...]
+    labels: dict[str, tuple[tuple[int | None, int], ...]]
+    rejects: tuple[Reject, ...]
+
+
+class Journal:
+    """The journal of one pack. Entries are written from several threads; everything else is called from one."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._folder = os.path.join(root, JOURNAL)
+
+    def begin(self, job: dict[str, object]) -> dict[tuple[str, int], SliceResult]:
+        """Start, or go on where a killed pack of the same job stopped; return the slices that are finished.
+
+        Raises:
+            ExistsError: The journal is of another job; the message says what differs.
+        """
+        path = os.path.join(self._folder, _JOB)
+        if not os.path.exists(path):
+            with storage_errors("create", self._folder):
+                shutil.rmtree(self._folder, ignore_errors=True)
+                os.mkdir(self._folder)
+            write_durable(path, msgspec.json.encode(job, order="sorted"))
+            return {}
+        with storage_errors("read", path), open(path, "rb") as file:
+            before = msgspec.json.decode(file.read())
+        now = msgspec.json.decode(msgspec.json.encode(job))
+        differing = sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
+        if differing:
+            lines = "".join(f"\n  {name}: then {_text(before.get(name))}, now {_text(now.get(name))}" for name in differing)
+            raise ExistsError(
+                f"{self._root!r} holds an unfinished pack of another kind:{lines}\n"
+                "Give the same options to go on with it, or --on-existing overwrite to begin anew"
+            )
+        return {(entry.split, entry.number): entry for entry in self._entries()}
+
+    def is_of(self, job: dict[str, object]) -> bool:
+        """Tell whether an unfinished pack of this very job is there."""
+        path = os.path.join(self._folder, _JOB)
+        if not os.path.exists(path):
+            return False
+        with storage_errors("read", path), open(path, "rb") as file:
+            return file.read() == msgspec.json.encode(job, order="sorted")
+
+    def discard(self) -> None:
+        """Forget everything: shards of unfinished packs stay until they are collected."""
+        with storage_errors("remove", self._folder):
+            if os.path.isdir(self._folder):
+                # The job first: without it, what a kill leaves of the folder is rubbish and not a journal.
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(os.path.join(self._folder, _JOB))
+                shutil.rmtree(self._folder)
+
+    def record(self, result: SliceResult, key_hashes: bytes) -> None:
+        """Note that a slice is finished. Its shards are published already."""
+        stem = os.path.join(self._folder, f"{result.split}-{result.number:06d}")
+        write_durable(f"{stem}.keys", key_hashes)
+        write_durable(f"{stem}.json", msgspec.json.encode(result))
+
+    def key_hashes(self, results: list[SliceResult]) -> list[NDArray[np.uint64]]:
+        """Return the key hashes of each slice as uint64 (rows, 2)."""
+        hashes = []
+        for result in results:
+            path = os.path.join(self._folder, f"{result.split}-{result.number:06d}.keys")
+            with storage_errors("read", path):
+                hashes.append(np.fromfile(path, np.uint64).reshape(-1, 2))
+        return hashes
+
+    def _entries(self) -> list[SliceResult]:
+        entries = []
+        for name in sorted(os.listdir(self._folder)):
+            if name.endswith(".json") and name != _JOB and not name.startswith("."):
+                with open(os.path.join(self._folder, name), "rb") as file:
+                    entry = msgspec.json.decode(file.read(), type=SliceResult)
+                if all(self._is_there(record) for record in entry.records):
+                    entries.append(entry)
+        return entries
+
+    def _is_there(self, record: ShardRecord) -> bool:
+        path = os.path.join(self._root, record.path)
+        return record.path.startswith(f"{SHARDS}/") and os.path.isfile(path) and os.path.getsize(path) == record.file_bytes
+
+
+def _text(value: object) -> str:
+    text = msgspec.json.encode(value).decode()
+    return text if len(text) <= 60 else text[:57] + "…"

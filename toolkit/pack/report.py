@@ -1,0 +1,49 @@
+"""The texts and files that tell of a pack: rejects, and where and when it was made. None of it is hashed."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+
+import msgspec
+import pyarrow as pa
+
+from toolkit import __version__
+from toolkit.pack.job import PackJob
+from toolkit.sources.base import Survey
+from toolkit.sources.reject import Reject
+
+__all__ = ["provenance", "rejects_jsonl", "rejects_text"]
+
+_SHOWN_REJECTS = 5
+
+
+def rejects_jsonl(rejects: Sequence[Reject]) -> bytes:
+    """Return one JSON object a line: source, key, reason."""
+    return "".join(json.dumps(asdict(reject), ensure_ascii=False) + "\n" for reject in rejects).encode()
+
+
+def rejects_text(rejects: Sequence[Reject]) -> str:
+    """Return the first rejects, a line each, and how many more there are."""
+    shown = "".join(f"\n  {reject.key}: {reject.reason}" for reject in rejects[:_SHOWN_REJECTS])
+    return shown + (f"\n  … and {len(rejects) - _SHOWN_REJECTS} more" if len(rejects) > _SHOWN_REJECTS else "")
+
+
+def provenance(job: PackJob, survey: Survey, seconds: float) -> bytes:
+    """Return JSON that says with what, where and when the version was packed."""
+    facts = {
+        "toolkit": __version__,
+        "python": platform.python_version(),
+        "pyarrow": pa.__version__,
+        "platform": platform.platform(),
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+        "seconds": round(seconds, 3),
+        "source": os.path.abspath(job.source),
+        "jobs": job.jobs,
+        "skipped": dict(survey.skipped),
+    }
+    return msgspec.json.format(msgspec.json.encode(facts), indent=1) + b"\n"

@@ -1,0 +1,138 @@
+"""Pack one slice: its rows become shards of its own, published under their hashes, and one line in the journal."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import xxhash
+
+from toolkit.format.commit import Transaction
+from toolkit.format.schema import KEY
+from toolkit.format.shard import ShardRecord, ShardWriter
+from toolkit.format.sizes import row_bytes
+from toolkit.pack.journal import Journal, SliceResult
+from toolkit.sources.base import Slice, Source, Survey
+from toolkit.sources.reject import Reject
+
+__all__ = ["Cancelled", "SlicePacker"]
+
+
+class Cancelled(Exception):  # noqa: N818 - not an error: another slice failed, or the user said stop
+    """The pack is stopping; what this slice had not finished was removed."""
+
+
+class SlicePacker:
+    """Packs slices of one survey. Its pack() runs on several threads, each with its own slice."""
+
+    def __init__(
+        self,
+        source: Source,
+        survey: Survey,
+        schema: pa.Schema,
+        transaction: Transaction,
+        journal: Journal,
+        *,
+        shard_bytes: int,
+        cancelled: threading.Event,
+        on_read: Callable[[int, int], None],
+    ) -> None:
+        self._source = source
+        self._survey = survey
+        self._schema = schema
+        self._transaction = transaction
+        self._journal = journal
+        self._shard_bytes = shard_bytes
+        self._cancelled = cancelled
+        self._on_read = on_read
+
+    def pack(self, part: Slice) -> SliceResult:
+        """Write the slice's shards and its journal entry; return what it came to.
+
+        Raises:
+            StorageError: A shard can't be written, or the source's disk fails.
+            Cancelled: The pack is stopping.
+        """
+        shards = _RollingShards(self._transaction, part, self._schema, self._shard_bytes)
+        rejects: list[Reject] = []
+        labels: dict[str, Counter[int | None]] = {name: Counter() for name in self._survey.classes}
+        hashes: list[bytes] = []
+        try:
+            for rows in self._source.read(self._survey, part):
+                if self._cancelled.is_set():
+                    raise Cancelled
+                rejects += rows.rejects
+                shards.write(rows.batch)
+                for name, counter in labels.items():
+                    counter.update(rows.batch.column(name).to_pylist())
+                hashes += [xxhash.xxh3_128_digest(key.encode()) for key in rows.batch.column(KEY).to_pylist()]
+                self._on_read(rows.batch.num_rows + len(rows.rejects), rows.read_bytes)
+            records = shards.finish()
+        except BaseException:
+            shards.abort()
+            raise
+        result = SliceResult(
+            split=part.split,
+            number=part.number,
+            rows=sum(record.rows for record in records),
+            records=tuple(records),
+            labels={name: tuple(counter.items()) for name, counter in labels.items()},
+            rejects=tuple(rejects),
+        )
+        self._journal.record(result, b"".join(hashes))
+        return result
+
+
+class _RollingShards:
+    """Writes rows to shards, opening the next one where a row would take the present one over its size."""
+
+    def __init__(self, transaction: Transaction, part: Slice, schema: pa.Schema, shard_bytes: int) -> None:
+        self._transaction = transaction
+        self._part = part
+        self._schema = schema
+        self._limit = shard_bytes
+        self._used = 0
+        self._writer: ShardWriter | None = None
+        self._records: list[ShardRecord] = []
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        sizes = row_bytes(rows)
+        start = 0
+        while start < rows.num_rows:
+            ends = self._used + np.cumsum(sizes[start:])
+            fit = int(np.searchsorted(ends, self._limit, side="right"))
+            if fit == 0 and self._used == 0:
+                fit = 1  # a row bigger than a shard gets one of its own
+            if fit:
+                self._open().write(rows.slice(start, fit))
+                self._used = int(ends[fit - 1])
+                start += fit
+            if start < rows.num_rows:
+                self._close()
+
+    def finish(self) -> list[ShardRecord]:
+        self._close()
+        return self._records
+
+    def abort(self) -> None:
+        if self._writer is not None:
+            self._writer.abort()
+
+    def _open(self) -> ShardWriter:
+        if self._writer is None:
+            name = f"{self._part.split}-{self._part.number:06d}-{len(self._records)}"
+            self._writer = ShardWriter(self._transaction.shard_temporary(name), self._schema)
+        return self._writer
+
+    def _close(self) -> None:
+        if self._writer is None:
+            return
+        record = self._writer.close()
+        name = f"{self._part.split}-{self._part.number:06d}-{record.sha256.hex()[:16]}.arrow"
+        path = self._transaction.publish_shard(self._writer.path, name)
+        self._records.append(replace(record, path=path))
+        self._writer, self._used = None, 0

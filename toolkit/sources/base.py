@@ -1,0 +1,87 @@
+"""What every source offers the pack engine: a survey of what there is, and the rows of one slice of it.
+
+A slice is a fixed part of the input, found from the input alone, that becomes one or more shards of its own: so the
+result can't depend on how many slices are packed at the same time.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from toolkit.format.schema import KEY, Column
+from toolkit.sources.reject import Reject
+
+__all__ = ["Rows", "Slice", "Source", "Survey", "rows_schema"]
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """A part of a split. `number` is its place in the split; `payload` is the source's own; picklable.
+
+    `samples` is how many there are, if that is known; `bytes` how much is read.
+    """
+
+    split: str
+    number: int
+    samples: int | None
+    bytes: int
+    payload: object
+
+
+@dataclass(frozen=True, kw_only=True)
+class Survey:
+    """What a source found out about its input without reading the samples themselves.
+
+    Attributes:
+        columns: The columns in order; label columns without their label table yet.
+        types: Stored Arrow type of each column.
+        classes: Names of each label column, in id order.
+        splits: Names in order; each may have no slices.
+        slices: In order of split and number.
+        skipped: What was left out on purpose, counted by reason.
+        rejects: Samples that are unusable, known already.
+        options: The options that shaped the samples, for the manifest.
+    """
+
+    columns: tuple[Column, ...]
+    types: Mapping[str, pa.DataType]
+    classes: Mapping[str, tuple[str, ...]]
+    splits: tuple[str, ...]
+    slices: tuple[Slice, ...]
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    rejects: tuple[Reject, ...] = ()
+    options: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Some rows of a slice, in order, as a record batch of rows_schema(survey), with what was read for them.
+
+    `rejects` are samples that would have come between or behind these rows.
+    """
+
+    batch: pa.RecordBatch
+    rejects: tuple[Reject, ...]
+    read_bytes: int
+
+
+class Source(ABC):
+    """One kind of input."""
+
+    @abstractmethod
+    def survey(self) -> Survey:
+        """Find what there is. Raises SourceError, NotFoundError, UsageError, StorageError."""
+
+    @abstractmethod
+    def read(self, survey: Survey, part: Slice) -> Iterator[Rows]:
+        """Yield the rows of a slice in pieces of a few MiB. Called from several threads, each with its own slice."""
+
+
+def rows_schema(survey: Survey) -> pa.Schema:
+    """Return the schema of Rows.batch: the key, then every column."""
+    fields = [pa.field(KEY, pa.string(), nullable=False)]
+    return pa.schema(fields + [pa.field(column.name, survey.types[column.name]) for column in survey.columns])

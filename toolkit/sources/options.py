@@ -1,0 +1,77 @@
+"""What a source is asked for: options that all kinds share; each kind refuses those it has no use for."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from toolkit.errors import UsageError
+from toolkit.format.schema import Kind
+from toolkit.sources.imagefolder import LabelMode
+
+__all__ = ["Missing", "SourceKind", "SourceOptions"]
+
+
+class SourceKind(enum.Enum):
+    """A kind of input."""
+
+    IMAGEFOLDER = "imagefolder"
+    PARQUET = "parquet"
+    TFRECORD = "tfrecord"
+    WEBDATASET = "webdataset"
+
+
+class Missing(enum.Enum):
+    """What becomes of a sample that lacks one of the columns."""
+
+    NULL = "null"
+    SKIP = "skip"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceOptions:
+    """Options of a source. Checked by the source that takes them.
+
+    Attributes:
+        paths: The input: one folder, or files, folders and brace lists.
+        slice_bytes: How much input a slice takes, as far as the input can be cut there.
+        split: What to call the one split; or which of the input's splits to take.
+        limit: Samples of each split at the most, the first in order.
+        label_mode, require_labels: See toolkit.sources.imagefolder.ImageFolderOptions.
+        classes: Names of the label column's ids, in order.
+        mapping: Column -> field of the input: only these are packed.
+        columns: Names of the fields to pack; all when None.
+        rename: Field -> column name.
+        kinds: Column -> kind, where the kind that is found isn't the one that is meant.
+        key: The field that holds each sample's key.
+        include, exclude: Glob patterns on paths inside the input.
+        missing: What becomes of a sample that lacks a column.
+        raw: TFRecord payloads are no tf.train.Example: pack them as bytes.
+    """
+
+    paths: tuple[str, ...]
+    slice_bytes: int
+    split: str | None = None
+    limit: int | None = None
+    label_mode: LabelMode = LabelMode.AUTO
+    require_labels: bool = False
+    classes: tuple[str, ...] | None = None
+    mapping: Mapping[str, str] | None = None
+    columns: tuple[str, ...] | None = None
+    rename: Mapping[str, str] = field(default_factory=dict)
+    kinds: Mapping[str, Kind] = field(default_factory=dict)
+    key: str | None = None
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    missing: Missing = Missing.ERROR
+    raw: bool = False
+
+    def refuse(self, kind: SourceKind, *names: str) -> None:
+        """Raise UsageError when one of the options `names` was given to a source that has no use for it."""
+        unused = SourceOptions(paths=(), slice_bytes=0)
+        for name in names:
+            if getattr(self, name) != getattr(unused, name):
+                flag = "--" + name.replace("_", "-")
+                raise UsageError(f"{flag} means nothing for a source of kind {kind.value}: leave it out")
