@@ -1,0 +1,136 @@
+"""Find the input files of a source: folders, files, glob patterns and brace lists; and the split each belongs to."""
+
+from __future__ import annotations
+
+import fnmatch
+import glob
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from toolkit.errors import NotFoundError, SourceError, did_you_mean
+from toolkit.sources.imagefolder import DEFAULT_SPLIT
+from toolkit.storage.local import storage_errors
+
+__all__ = ["InputFile", "find_files", "group_by_split"]
+
+_BRACE = re.compile(r"\{([^{}]*)\}")
+_RANGE = re.compile(r"(\d+)\.\.(\d+)")
+# "train-00000-of-00004.parquet", "data/val_01.tar", "test.tfrecord", "validation/x.parquet"
+_SPLIT = re.compile(r"(?:^|[/._-])(train|validation|valid|val|test)(?=$|[/._-])")
+
+
+@dataclass(frozen=True, slots=True)
+class InputFile:
+    """A file to read: `path` to open it with, `name` (below what was given, "/" between parts) for keys and messages."""
+
+    path: str
+    name: str
+    bytes: int
+
+
+def find_files(
+    paths: Sequence[str], suffixes: Sequence[str], *, include: Sequence[str] = (), exclude: Sequence[str] = ()
+) -> list[InputFile]:
+    """Return the files that `paths` name, sorted by name.
+
+    Args:
+        paths: Files, folders (searched below, hidden names left out), glob patterns, brace lists {000..099} {a,b}.
+        suffixes: Which files of a folder are taken, by the end of the name.
+        include: Glob patterns on names; a file must match one, if there are any.
+        exclude: Glob patterns on names; a file must match none.
+
+    Raises:
+        NotFoundError: A path, or one of a brace list, isn't there.
+        SourceError: Nothing is left.
+    """
+    found: dict[str, InputFile] = {}
+    for given in paths:
+        for path in _expand(given):
+            with storage_errors("read", path):
+                for name, file in _below(path, suffixes):
+                    found[file] = InputFile(file, name, os.path.getsize(file))
+    kept = [
+        file
+        for file in found.values()
+        if (not include or any(fnmatch.fnmatch(file.name, pattern) for pattern in include))
+        and not any(fnmatch.fnmatch(file.name, pattern) for pattern in exclude)
+    ]
+    if not kept:
+        what = "after --include and --exclude" if found else f"with a name ending in {', '.join(suffixes)}"
+        raise SourceError(f"no input file {what} in {', '.join(map(repr, paths))}")
+    return sorted(kept, key=lambda file: file.name.split("/"))
+
+
+def group_by_split(files: Sequence[InputFile], split: str | None) -> dict[str, list[InputFile]]:
+    """Return the files of each split: by the word train, val, valid, validation or test in every name, or one split.
+
+    Raises:
+        NotFoundError: The split asked for isn't among those that the names tell.
+    """
+    words = {file.name: _split_word(file.name) for file in files}
+    if not all(words.values()):
+        return {split or DEFAULT_SPLIT: list(files)}
+    order = [word for word in ("train", "val", "valid", "validation", "test") if word in words.values()]
+    groups = {word: [file for file in files if words[file.name] == word] for word in order}
+    if split is None:
+        return groups
+    if split not in groups:
+        if len(groups) == 1:
+            return {split: list(files)}
+        raise NotFoundError(
+            f"the files' names tell the splits {', '.join(groups)}, not {split!r}.{did_you_mean(split, groups)}"
+        )
+    return {split: groups[split]}
+
+
+def _split_word(name: str) -> str | None:
+    match = _SPLIT.search(name)
+    return match[1] if match else None
+
+
+def _expand(given: str) -> list[str]:
+    """Return the paths that a brace list or glob pattern stands for. A path that is there is itself."""
+    if os.path.exists(given):
+        return [given]
+    paths = []
+    for text in _braces(given):
+        matches = sorted(glob.glob(text)) if glob.has_magic(text) else [text] if os.path.exists(text) else []
+        if not matches:
+            folder, name = os.path.split(text)
+            siblings = os.listdir(folder or ".") if os.path.isdir(folder or ".") else []
+            raise NotFoundError(f"no input at {text!r}.{did_you_mean(name, siblings)}")
+        paths += matches
+    return paths
+
+
+def _braces(text: str) -> list[str]:
+    match = _BRACE.search(text)
+    if match is None:
+        return [text]
+    span = _RANGE.fullmatch(match[1])
+    if span:
+        first, last = span[1], span[2]
+        parts = [str(number).zfill(len(first)) for number in range(int(first), int(last) + 1)]
+    else:
+        parts = match[1].split(",")
+    return [path for part in parts for path in _braces(text[: match.start()] + part + text[match.end() :])]
+
+
+def _below(path: str, suffixes: Sequence[str]) -> list[tuple[str, str]]:
+    """Return (name, path) of the file itself, or of the files below a folder."""
+    if not os.path.isdir(path):
+        return [(os.path.basename(path), path)]
+
+    def refuse(error: OSError) -> None:
+        raise error
+
+    found = []
+    for folder, folders, files in os.walk(path, onerror=refuse, followlinks=True):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for file in files:
+            if not file.startswith((".", "_")) and file.endswith(tuple(suffixes)):
+                full = os.path.join(folder, file)
+                found.append((os.path.relpath(full, path).replace(os.sep, "/"), full))
+    return found
