@@ -56,4 +56,3 @@ def _update(hasher: xxhash.xxh3_128, dtype: pa.DataType, value: object) -> None:
         hasher.update(value)
     else:
         raise TypeError(f"format 1 has no canonical encoding for {dtype}")
-

@@ -139,9 +139,7 @@ def _array(values: Sequence[object], dtype: pa.DataType) -> pa.Array:
     # Child by child: pa.array() of dicts looks every key up twice, which is half of a pack's time in Python.
     missing = [value is None for value in values]
     rows = [cast(Mapping[str, object], value) for value in values]
-    children = [
-        _array([None if row is None else row[child.name] for row in rows], child.type) for child in dtype
-    ]
+    children = [_array([None if row is None else row[child.name] for row in rows], child.type) for child in dtype]
     return pa.StructArray.from_arrays(children, fields=list(dtype), mask=pa.array(missing) if any(missing) else None)
 
 

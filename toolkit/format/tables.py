@@ -12,7 +12,14 @@ from numpy.typing import NDArray
 from toolkit.errors import CorruptTableError
 from toolkit.format.shard import ShardRecord
 
-__all__ = ["ShardIndex", "encode_label_table", "encode_shard_table", "parse_label_table", "parse_shard_tables", "sha256"]
+__all__ = [
+    "ShardIndex",
+    "encode_label_table",
+    "encode_shard_table",
+    "parse_label_table",
+    "parse_shard_tables",
+    "sha256",
+]
 
 _BATCH = pa.struct(
     [("offset", pa.int64()), ("metadata_bytes", pa.int32()), ("body_bytes", pa.int64()), ("rows", pa.int64())]
