@@ -25,7 +25,9 @@ def blocks(page: Path, language: str) -> list[str]:
 @pytest.fixture
 def workplace(tmp_path: Path) -> Path:
     """A folder with `photos/` in it, as the examples assume."""
-    make_folder(tmp_path / "photos", {"train/cat": 40, "train/dog": 40, "val/cat": 4, "val/dog": 4}, width=300, height=280)
+    make_folder(
+        tmp_path / "photos", {"train/cat": 40, "train/dog": 40, "val/cat": 4, "val/dog": 4}, width=300, height=280
+    )
     return tmp_path
 
 
@@ -60,7 +62,9 @@ def test_cli_page_is_the_help_itself() -> None:
         assert re.search(rf"\b{command}\b", listed)
     for option in set(re.findall(r"`(--[a-z-]+)", page)):
         helps = [
-            subprocess.run([sys.executable, "-m", "toolkit.cli.main", command, "--help"], capture_output=True, text=True)
+            subprocess.run(
+                [sys.executable, "-m", "toolkit.cli.main", command, "--help"], capture_output=True, text=True
+            )
             for command in commands
         ]
         assert any(option in text.stdout for text in (*helps,)) or option in listed, option

@@ -74,7 +74,8 @@ def pack(job: PackJob, progress: Progress = lambda *_: None) -> PackResult:
             report = transaction.write_report(_FAILED_REPORT, _jsonl(rejects))
             raise RejectsError(
                 f"{len(rejects)} samples rejected, {job.max_rejects} allowed; nothing was committed:"
-                f"{_rejects_text(rejects)}\nAll of them: {report}. Mend them, or allow them with --max-rejects {len(rejects)}"
+                f"{_rejects_text(rejects)}\nAll of them: {report}. "
+                f"Mend them, or allow them with --max-rejects {len(rejects)}"
             )
         if not any(result.record for result in results):
             raise SourceError(f"{job.source!r}: not one sample is left to pack:{_rejects_text(rejects)}")
