@@ -224,5 +224,7 @@ def _thread_count(threads: int | str) -> int:
     if threads == "auto":
         return len(os.sched_getaffinity(0))
     if isinstance(threads, str):
-        raise UsageError(f"threads must be a number or 'auto', got {threads!r}")
+        if not threads.isdecimal():
+            raise UsageError(f"threads must be a number or 'auto', got {threads!r}")
+        return int(threads)
     return threads
