@@ -26,6 +26,7 @@ def rendered(page: str) -> str:
 
 
 def main() -> int:
+    """Write the page, or check it; return the exit code."""
     page = PAGE.read_text()
     new = rendered(page)
     if "--check" in sys.argv[1:]:
