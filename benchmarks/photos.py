@@ -356,9 +356,7 @@ def _largest_cut(region: Box, size: tuple[int, int]) -> float:
     return min((region[2] - region[0]) / size[0], (region[3] - region[1]) / size[1])
 
 
-def _summarise(
-    out: Path, sources: Sequence[_Source], written: Sequence[_Written], notes: tuple[str, ...]
-) -> PhotoSet:
+def _summarise(out: Path, sources: Sequence[_Source], written: Sequence[_Written], notes: tuple[str, ...]) -> PhotoSet:
     count, total = len(written), _Written(*map(sum, zip(*written, strict=True)))
     return PhotoSet(
         folder=out,

@@ -2,6 +2,8 @@
 
     toolkit pack photos flowers
     python examples/train_jax.py flowers
+
+Exits with 1 when it does not.
 """
 
 from __future__ import annotations
@@ -49,10 +51,12 @@ def loss(params: Params, images: jax.Array, labels: jax.Array) -> jax.Array:
 
 
 @jax.jit
-def step(params: Params, speed: Params, images: jax.Array, labels: jax.Array) -> tuple[Params, Params, jax.Array]:
+def step(
+    params: Params, speed: Params, rate: float, images: jax.Array, labels: jax.Array
+) -> tuple[Params, Params, jax.Array]:
     """Take a step of gradient descent with momentum; return the new weights, their speed, and the loss."""
     value, gradient = jax.value_and_grad(loss)(params, images, labels)
-    speed = jax.tree.map(lambda v, g: MOMENTUM * v - LEARNING_RATE * g, speed, gradient)
+    speed = jax.tree.map(lambda v, g: MOMENTUM * v - rate * g, speed, gradient)
     return jax.tree.map(jnp.add, params, speed), speed, value
 
 
@@ -90,9 +94,10 @@ def main() -> int:
     shuffled: dict[str, Any] = {"shuffle": "full", "seed": args.seed, "remainder": "drop"}
     with train.loader(pipeline, batch_size=batch_size, **shuffled, **options) as batches:
         for epoch in range(args.epochs):
+            rate = LEARNING_RATE * (1 - epoch / args.epochs)
             losses = []
             for batch in batches:
-                params, speed, value = step(params, speed, batch["image"], batch["label"])
+                params, speed, value = step(params, speed, rate, batch["image"], batch["label"])
                 losses.append(value)
             print(f"epoch {epoch} loss={jnp.stack(losses).mean():.3f}", flush=True)
     with val.loader(pipeline, batch_size=BATCH_SIZE, **options) as batches:

@@ -1,9 +1,9 @@
 """Fixtures shared by all tests: a small image folder, a dataset packed from it, and ways to make others.
 
-    image_folder            folder of JPEG and PNG files, splits train and val, classes cat and dog
-    dataset                 a fresh copy of it packed: several shards in train, several record batches in each
-    pack_small(src, dst)    pack into small shards and record batches; returns the PackResult
-    commit_samples(...)     commit samples given as dicts, for what no image folder holds (null images, odd text)
+image_folder            folder of JPEG and PNG files, splits train and val, classes cat and dog
+dataset                 a fresh copy of it packed: several shards in train, several record batches in each
+pack_small(src, dst)    pack into small shards and record batches; returns the PackResult
+commit_samples(...)     commit samples given as dicts, for what no image folder holds (null images, odd text)
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Pack datasets into pinned, verifiable Arrow shards, and train from them at full speed.
 
-    import toolkit
-    from toolkit import slot
+import toolkit
+from toolkit import slot
 
-    ds = toolkit.open("flowers@sha256:9f2c31ab44de", split="train")
-    steps = slot("image").decode_image().resize_short(256).center_crop(224).normalize("imagenet")
-    for batch in ds.loader(toolkit.pipeline(steps), batch_size=64, shuffle="full", output="torch"):
-        train(batch["image"], batch["label"])
+ds = toolkit.open("flowers@sha256:9f2c31ab44de", split="train")
+steps = slot("image").decode_image().resize_short(256).center_crop(224).normalize("imagenet")
+for batch in ds.loader(toolkit.pipeline(steps), batch_size=64, shuffle="full", output="torch"):
+    train(batch["image"], batch["label"])
 """
 
 from __future__ import annotations

@@ -181,9 +181,7 @@ def test_without_apt_the_other_sources_serve(tmp_path: Path, no_background: Path
     assert made.notes == ("left out Debian's mate-backgrounds: no apt-get here",)
 
 
-def test_failing_apt_is_one_note(
-    tmp_path: Path, no_background: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_failing_apt_is_one_note(tmp_path: Path, no_background: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_tool(no_background / "apt-get", "echo 'E: Unable to locate package' >&2", "exit 100")
     write_tool(no_background / "dpkg-deb", "exit 1")
     out, cache = tmp_path / "set", tmp_path / "cache"

@@ -111,7 +111,7 @@ class Body:
 
     def buffer(self) -> bytes:
         offset, length = next(self.left)
-        need(0 <= offset and 0 <= length and offset + length <= len(self.body), "arrow", "buffer outside the body")
+        need(offset >= 0 and length >= 0 and offset + length <= len(self.body), "arrow", "buffer outside the body")
         return self.body[offset : offset + length]
 
     def valid(self, rows: int) -> list[bool]:

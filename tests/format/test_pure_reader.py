@@ -99,9 +99,9 @@ def test_a_flip_outside_of_the_bodies(dataset: Path) -> None:
     path = dataset / PureReader(dataset).shards["train"][0]["path"]
     for at in (0, 20, path.stat().st_size - 1):
         flip(path, at)
-        with pytest.raises(Damaged, match="^nonbody: "):
+        with pytest.raises(Damaged, match=r"^nonbody: "):
             read(dataset)
-        with pytest.raises(Damaged, match="^sha256: "):
+        with pytest.raises(Damaged, match=r"^sha256: "):
             read(dataset, "nonbody")
         flip(path, at)
 
@@ -109,7 +109,7 @@ def test_a_flip_outside_of_the_bodies(dataset: Path) -> None:
 def test_a_shard_cut_short(dataset: Path) -> None:
     path = dataset / PureReader(dataset).shards["train"][0]["path"]
     path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(Damaged, match="^size: "):
+    with pytest.raises(Damaged, match=r"^size: "):
         read(dataset)
 
 
@@ -118,7 +118,7 @@ def test_a_flip_in_a_table(dataset: Path, which: str) -> None:
     manifest = PureReader(dataset).manifest
     label, shards = manifest["columns"][1]["label_table"], manifest["splits"]["train"]["tables"][0]["sha256"]
     flip(dataset / "tables" / f"{label if which == 'label_table' else shards}.arrow", 300)
-    with pytest.raises(Damaged, match="^table: "):
+    with pytest.raises(Damaged, match=r"^table: "):
         read(dataset)
 
 
@@ -126,20 +126,18 @@ def test_a_manifest_that_was_edited(dataset: Path) -> None:
     pin = PureReader(dataset).pin
     path = dataset / "manifest.json"
     path.write_text(path.read_text().replace('"rows": 12', '"rows": 13'))
-    with pytest.raises(Damaged, match="^pin: "):
+    with pytest.raises(Damaged, match=r"^pin: "):
         PureReader(dataset)
     assert len(list(PureReader(dataset, pin).samples("train"))) == 12
     flip(dataset / "manifests" / f"{pin}.json", 5)
-    with pytest.raises(Damaged, match="^pin: "):
+    with pytest.raises(Damaged, match=r"^pin: "):
         PureReader(dataset, pin)
 
 
 @pytest.mark.parametrize(
     ("changes", "message"), [({"format": 2}, "format: 2"), ({"requires": ("warp",)}, r"requires: \['warp'\]")]
 )
-def test_what_it_does_not_know(
-    tmp_path: Path, commit_samples: Callable[..., str], changes: dict, message: str
-) -> None:
+def test_what_it_does_not_know(tmp_path: Path, commit_samples: Callable[..., str], changes: dict, message: str) -> None:
     commit_samples(tmp_path / "d", {"train": []}, **changes)
     with pytest.raises(Damaged, match=message):
         PureReader(tmp_path / "d")

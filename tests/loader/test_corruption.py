@@ -19,6 +19,11 @@ from toolkit.errors import CorruptShardError
 PIPELINE = toolkit.pipeline(slot("image").decode_image().resize_short(32).center_crop(24))
 
 
+def read_all(ds: toolkit.Dataset) -> None:
+    for batch in ds.loader(PIPELINE, batch_size=16):
+        del batch
+
+
 def value_offset(shard: Path, column: str) -> int:
     """Return where, in the file, the first row's value of a column begins."""
     whole = pa.memory_map(str(shard)).read_buffer()
@@ -39,8 +44,7 @@ def test_a_flipped_bit_names_shard_row_and_key(damaged: Path, column: str) -> No
     key = ds.keys([row])[0]
     flip(shard, value_offset(shard, column))
     with pytest.raises(CorruptShardError) as caught:
-        for batch in toolkit.open(damaged, split="train").loader(PIPELINE, batch_size=16):
-            del batch
+        read_all(toolkit.open(damaged, split="train"))
     assert caught.value.shard == f"shards/{shard.name}"
     assert caught.value.row == row
     assert (caught.value.column or "").startswith(column)
@@ -54,8 +58,7 @@ def test_a_flipped_image_bit_far_from_the_key_names_the_key(damaged: Path) -> No
     shard = Path(ds.files[0])
     flip(shard, shard.stat().st_size - 20_000)
     with pytest.raises(CorruptShardError) as caught:
-        for batch in toolkit.open(damaged, split="train").loader(PIPELINE, batch_size=16):
-            del batch
+        read_all(toolkit.open(damaged, split="train"))
     assert caught.value.row is not None
     assert caught.value.key == ds.keys([caught.value.row])[0]
     assert repr(caught.value.key) in str(caught.value)
@@ -90,8 +93,7 @@ def test_a_shard_that_is_not_the_packed_one_is_refused_at_first_use(damaged: Pat
             flip(shard, 300)
     loader = ds.loader(PIPELINE, batch_size=8)
     with pytest.raises(CorruptShardError, match=shard.name) as caught:
-        for batch in loader:
-            del batch
+        list(loader)
     assert "pack again" in str(caught.value)
 
 

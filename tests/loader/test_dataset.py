@@ -48,6 +48,14 @@ def test_columns_classes_files_and_pin(packed: Path) -> None:
     assert toolkit.open(packed / "manifests" / f"{ds.pin}.json", split="val").pin == ds.pin
 
 
+def test_another_split_of_the_same_version(packed: Path) -> None:
+    train = toolkit.open(packed, split="train", columns=["label"])
+    val = train.open_split("val")
+    assert (val.split, val.pin, len(val)) == ("val", train.pin, 20)
+    assert set(val[0]) == {"__key__", "label"}
+    assert val.keys() == val.keys(range(20))
+
+
 def test_a_class_missing_from_val_shifts_nothing(packed: Path) -> None:
     ds = toolkit.open(packed, split="val")
     assert ds.classes == ("ant", "bee", "cat")

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from photos import make_photos
-from PIL import Image, ImageOps, features
 from pictures import encode, picture
+from PIL import Image, ImageOps, features
 
 import toolkit
 from toolkit import slot
@@ -25,10 +25,7 @@ def oracle(encoded: bytes, short: int = 256, crop: int = 224) -> np.ndarray:
     """torchvision's Resize(short) and CenterCrop(crop) on a PIL image: uint8 HWC."""
     image = ImageOps.exif_transpose(Image.open(io.BytesIO(encoded))).convert("RGB")
     width, height = image.size
-    if width <= height:
-        size = (short, int(short * height / width))
-    else:
-        size = (int(short * width / height), short)
+    size = (short, int(short * height / width)) if width <= height else (int(short * width / height), short)
     image = image.resize(size, Image.Resampling.BILINEAR)
     left, top = round((size[0] - crop) / 2.0), round((size[1] - crop) / 2.0)
     return np.asarray(image.crop((left, top, left + crop, top + crop)))
@@ -74,7 +71,9 @@ def test_full_decode_equals_pillow(photographs: toolkit.Dataset) -> None:
 def decoder_slack() -> int:
     """0 when Pillow decodes with the libjpeg-turbo that we are linked with; another release may round otherwise."""
     ours = Path("/usr/include").rglob("jconfig.h")
-    versions = {line.split()[2] for path in ours for line in path.read_text().splitlines() if "LIBJPEG_TURBO_VERSION " in line}
+    versions = {
+        line.split()[2] for path in ours for line in path.read_text().splitlines() if "LIBJPEG_TURBO_VERSION " in line
+    }
     return 0 if features.version("libjpeg_turbo") in versions else 2
 
 

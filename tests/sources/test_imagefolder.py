@@ -55,9 +55,7 @@ def test_class_ids_follow_torchvision(tmp_path: Path) -> None:
 
 def test_order_is_by_path_parts(tmp_path: Path) -> None:
     # As whole strings "a b/..." < "a/..." and "a.jpg" < "a/..."; as parts "a" comes first.
-    grow(
-        tmp_path, "a b/1.jpg", "a/2.jpg", "a-c/3.jpg", "a.jpg", "B/4.jpg", "\U0001f600/5.jpg", "\uff21/6.jpg"
-    )
+    grow(tmp_path, "a b/1.jpg", "a/2.jpg", "a-c/3.jpg", "a.jpg", "B/4.jpg", "\U0001f600/5.jpg", "\uff21/6.jpg")
     keys = list(labels(scan_imagefolder(tmp_path)))
     assert keys == sorted(keys, key=lambda key: key.split("/"))
     assert keys == [
@@ -192,9 +190,7 @@ def test_one_class_map_for_all_splits(tmp_path: Path) -> None:
 
 
 def test_split_order_and_an_empty_split(tmp_path: Path) -> None:
-    grow(
-        tmp_path, "test/a/1.jpg", "validation/a/1.jpg", "valid/a/1.jpg", "val/", "train/a/1.jpg", "notes.txt"
-    )
+    grow(tmp_path, "test/a/1.jpg", "validation/a/1.jpg", "valid/a/1.jpg", "val/", "train/a/1.jpg", "notes.txt")
     scan = scan_imagefolder(tmp_path)
     assert list(scan.splits) == ["train", "val", "valid", "validation", "test"]
     assert scan.splits["val"] == []
@@ -308,9 +304,7 @@ def test_no_images(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="No images below"):
         scan_imagefolder(tmp_path)
     grow(tmp_path, "a/1.txt", "a/2.JPG.gz", ".cache/3.jpg")
-    with pytest.raises(
-        SourceError, match=r"1 hidden name, 2 files with other .*\.jpg \.jpeg .*Give the folder"
-    ):
+    with pytest.raises(SourceError, match=r"1 hidden name, 2 files with other .*\.jpg \.jpeg .*Give the folder"):
         scan_imagefolder(tmp_path)
     grow(tmp_path / "b", "train/", "val/a/1.jpg")
     with pytest.raises(SourceError, match=r"No images below '.*/train'"):

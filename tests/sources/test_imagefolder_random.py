@@ -59,9 +59,7 @@ folder_names = st.sampled_from(ODD) | st.text(
     st.characters(exclude_categories=["Cs"], exclude_characters="/\0"), min_size=1, max_size=8
 ).filter(lambda name: not name.startswith(".") and name not in ("__MACOSX", "train", "val", "test", "valid"))
 file_names = st.builds(str.__add__, folder_names, st.sampled_from([".jpg", ".PNG", ".tiff", ".txt", ""]))
-trees = st.lists(
-    st.tuples(st.lists(folder_names, max_size=3), file_names | st.none()), min_size=1, max_size=12
-)
+trees = st.lists(st.tuples(st.lists(folder_names, max_size=3), file_names | st.none()), min_size=1, max_size=12)
 
 
 @settings(deadline=None, max_examples=150)

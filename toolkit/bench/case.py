@@ -12,7 +12,7 @@ __all__ = ["FIGURES", "BenchCase", "BenchResult", "BenchRun", "CaseResult", "Mea
 FIGURES = {
     "samples_per_second": "samples delivered / seconds from the start of the iteration to its last batch",
     "megabytes_per_second": "encoded bytes (10^6) copied out of shards in that time",
-    "open_ms": "opening the dataset and building the loader, in a process that has imported everything",
+    "open_ms": "opening the dataset and building the loader, toolkit itself being imported",
     "first_batch_ms": "from the start of the iteration to the first batch",
     "cpu_seconds_per_1000_samples": "processor time, user and system, of the whole process over the iteration",
     "peak_anonymous_bytes": "highest anonymous memory during the iteration, less that before the dataset was "

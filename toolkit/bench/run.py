@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from toolkit.bench.case import BenchCase, BenchResult, BenchRun, CaseResult, measured
 from toolkit.bench.memory import available_bytes
 from toolkit.bench.steps import case_pipeline, steps_text
-from toolkit.errors import LoaderError, UsageError
+from toolkit.errors import LoaderError, NotFoundError, UsageError, did_you_mean
 from toolkit.format.pin import resolve
 from toolkit.loader.dataset import Dataset
 from toolkit.loader.dataset import open as open_dataset
@@ -62,17 +62,16 @@ def run_bench(
         ToolkitError: The dataset can't be opened, or a case fails; the error has the exit code of its cause.
     """
     version = resolve(reference)
-    splits = version.manifest.splits
-    split = _PREFERRED_SPLIT if options.split is None and _PREFERRED_SPLIT in splits else options.split
+    split = _choose_split(reference, list(version.manifest.splits), options.split)
     pinned = f"{os.path.abspath(version.root)}@sha256:{version.pin}"
     whole = open_dataset(pinned, split=split)
     if not len(whole):
-        raise UsageError(f"split {whole.split} of {reference} has no samples to benchmark")
+        raise UsageError(f"split {split} of {reference} has no samples to benchmark")
     columns = _loadable(whole)
     cases = [
         BenchCase(
             dataset=pinned,
-            split=whole.split,
+            split=split,
             columns=columns,
             decode=options.decode,
             short_side=options.short_side,
@@ -96,7 +95,7 @@ def run_bench(
             progress(repeat * len(cases) + number + 1, total)
     return BenchResult(
         pin=version.pin,
-        split=whole.split,
+        split=split,
         columns=columns,
         pipeline=steps_text(cases[0]),
         batch_size=options.batch_size,
@@ -110,6 +109,18 @@ def run_bench(
             CaseResult(threads=threads, figures=measured(done), runs=tuple(done)) for threads, done in runs.items()
         ),
     )
+
+
+def _choose_split(reference: str, splits: list[str], asked: str | None) -> str:
+    if asked is None:
+        if len(splits) > 1 and _PREFERRED_SPLIT not in splits:
+            raise UsageError(f"{reference} has the splits {', '.join(splits)}: say which, with --split")
+        return splits[0] if len(splits) == 1 else _PREFERRED_SPLIT
+    if asked not in splits:
+        raise NotFoundError(
+            f"{reference} has no split {asked!r}; it has {', '.join(splits)}.{did_you_mean(asked, splits)}"
+        )
+    return asked
 
 
 def _loadable(dataset: Dataset) -> tuple[str, ...]:

@@ -15,8 +15,8 @@ from toolkit.cli.options import (
     ProgressOption,
     QuietOption,
     at_least,
+    choice,
     envvar,
-    member,
     parse_jobs,
     parse_size,
     processors,
@@ -25,7 +25,7 @@ from toolkit.cli.output import Interrupted, note, print_document, print_line, pr
 from toolkit.cli.progress import shown_progress
 from toolkit.errors import RejectsError
 from toolkit.pack.job import DEFAULT_SHARD_BYTES, OnExisting, PackJob
-from toolkit.report.text import plain
+from toolkit.report.text import count, plain
 from toolkit.sources.imagefolder import SPLIT_FOLDERS, LabelMode, read_classes
 
 __all__ = ["pack"]
@@ -61,16 +61,15 @@ def pack(
         ),
     ] = DEFAULT_SHARD_BYTES,
     label_mode: Annotated[
-        LabelMode,
+        str,
         typer.Option(
             "--label-mode",
             envvar=envvar("--label-mode"),
-            parser=member(LabelMode),
+            parser=choice(LabelMode),
             metavar="auto|none|imagefolder",
-            show_default="auto",
             help="Labels from class folders: when there are any, never, or always.",
         ),
-    ] = LabelMode.AUTO,
+    ] = LabelMode.AUTO.value,
     require_labels: Annotated[
         bool,
         typer.Option(
@@ -106,16 +105,15 @@ def pack(
         ),
     ] = None,
     on_existing: Annotated[
-        OnExisting,
+        str,
         typer.Option(
             "--on-existing",
             envvar=envvar("--on-existing"),
-            parser=member(OnExisting),
+            parser=choice(OnExisting),
             metavar="refuse|overwrite",
-            show_default="refuse",
             help="When DATASET holds a dataset already; overwritten versions stay readable by their pins.",
         ),
-    ] = OnExisting.REFUSE,
+    ] = OnExisting.REFUSE.value,
     max_rejects: Annotated[
         int,
         typer.Option(
@@ -143,12 +141,12 @@ def pack(
         dataset=dataset,
         split=split,
         shard_bytes=shard_size,
-        label_mode=label_mode,
+        label_mode=LabelMode(label_mode),
         require_labels=require_labels,
         classes=None if classes is None else read_classes(classes),
         jobs=jobs,
         limit=limit,
-        on_existing=on_existing,
+        on_existing=OnExisting(on_existing),
         max_rejects=max_rejects,
     )
     if dry_run:
@@ -208,6 +206,7 @@ def _plan(job: PackJob, *, json: bool, quiet: bool) -> None:
             f"source_bytes={sum(s.bytes for s in splits)}"
         )
     if len(planned.rejects) > job.max_rejects:
+        note(f"{count(len(planned.rejects), 'sample')} would be rejected, {job.max_rejects} allowed (--max-rejects)")
         raise typer.Exit(RejectsError.exit_code)
 
 

@@ -9,23 +9,20 @@ import typer
 from toolkit.cli.options import DatasetArgument, DebugOption, JsonOption, ProgressOption, QuietOption, envvar
 from toolkit.cli.output import print_document, print_views
 from toolkit.cli.progress import shown_progress
-from toolkit.errors import IntegrityError, SampleError, UsageError
+from toolkit.errors import IntegrityError, SampleError
 
 __all__ = ["verify"]
 
 
 def verify(
     dataset: DatasetArgument,
-    quick: Annotated[
+    full: Annotated[
         bool,
         typer.Option(
-            "--quick",
-            envvar=envvar("--quick"),
-            help="Check hashes of manifest and tables, and size and metadata of every shard. The default.",
+            "--full/--quick",
+            envvar=envvar("--full"),
+            help="Check every byte of every shard, or the tables' hashes and each shard's size and metadata.",
         ),
-    ] = False,
-    full: Annotated[
-        bool, typer.Option("--full", envvar=envvar("--full"), help="Check every byte of every shard as well.")
     ] = False,
     decode: Annotated[
         bool, typer.Option("--decode", envvar=envvar("--decode"), help="Decode every image as well.")
@@ -39,8 +36,6 @@ def verify(
 
     Exit codes: 0 all good; 1 samples that can't be decoded; 4 bytes that aren't those that were packed.
     """
-    if quick and full:
-        raise UsageError("--quick and --full exclude each other: --full checks all that --quick does")
     from toolkit.loader.verify import Level
     from toolkit.loader.verify import verify as run_verify
     from toolkit.report.verify_view import verify_views

@@ -54,6 +54,9 @@ def run(args: Sequence[str]) -> int:
     except BrokenPipeError:
         silence_stdout()
         return EXIT_CLOSED_PIPE
+    except OSError as error:  # the disk under a redirected stdout is full
+        silence_stdout()
+        return report_error(error, Mode(json=False, debug=mode.debug))
     return code
 
 
@@ -64,7 +67,7 @@ def _invoke(args: Sequence[str]) -> int:
         with command.make_context("toolkit", list(args)) as context:
             command.invoke(context)
     except typer.Exit as ended:
-        return ended.exit_code
+        return int(ended.exit_code)
     return 0
 
 

@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Callable, Iterable
 from decimal import Decimal
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import typer
 
@@ -22,7 +22,6 @@ __all__ = [
     "at_least",
     "choice",
     "envvar",
-    "member",
     "parse_jobs",
     "parse_size",
     "parse_threads",
@@ -36,8 +35,6 @@ _UNITS = {"": 1, "b": 1} | {
 }
 _SIZE = re.compile(r"(?P<number>\d+(\.\d+)?|\.\d+) *(?P<unit>[A-Za-z]*)", re.ASCII)
 _MOST_BYTES = (1 << 63) - 1
-
-_Member = TypeVar("_Member", bound=enum.Enum)
 
 
 def envvar(flag: str) -> str:
@@ -76,24 +73,14 @@ def processors() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def choice(known: Iterable[str]) -> Callable[[str], str]:
-    """Return a parser that takes one of `known`, and names the nearest for anything else."""
-    values = tuple(known)
+def choice(known: Iterable[str] | type[enum.Enum]) -> Callable[[str], str]:
+    """Return a parser that takes one of `known` (an enum: its values), and names the nearest for anything else."""
+    values = tuple(one.value if isinstance(one, enum.Enum) else one for one in known)
 
     def parse(value: str) -> str:
         if value not in values:
             raise typer.BadParameter(f"{value!r} is not one of {', '.join(values)}.{did_you_mean(value, values)}")
         return value
-
-    return parse
-
-
-def member(kind: type[_Member]) -> Callable[[str | _Member], _Member]:
-    """Return a parser for the values of an enum."""
-    parse_value = choice(str(one.value) for one in kind)
-
-    def parse(value: str | _Member) -> _Member:
-        return value if isinstance(value, kind) else kind(parse_value(str(value)))
 
     return parse
 

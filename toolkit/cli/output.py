@@ -13,6 +13,7 @@ import typer
 
 from toolkit.errors import ToolkitError, did_you_mean
 from toolkit.report.documents import document
+from toolkit.report.text import plain
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -69,8 +70,11 @@ def print_views(views: Sequence[RenderableType]) -> None:
 
     width = None if sys.stdout.isatty() else _PLAIN_WIDTH
     console = Console(file=sys.stdout, width=width, markup=False, emoji=False, highlight=False)
-    for view in views:
-        console.print(view)
+    # Captured, because rich answers a closed pipe by ending the program.
+    with console.capture() as captured:
+        for view in views:
+            console.print(view)
+    sys.stdout.write(captured.get())
 
 
 def note(text: str) -> None:
@@ -85,7 +89,8 @@ def report_error(error: BaseException, mode: Mode) -> int:
         traceback.print_exception(error, file=sys.stderr)
     elif code == EXIT_UNEXPECTED and not isinstance(error, ToolkitError):
         text += "; run again with --debug for the traceback"
-    sys.stderr.write(f"{text}\n" if code == EXIT_INTERRUPTED else f"error: {text}\n")
+    shown = "\n".join(map(plain, text.split("\n")))  # names in it may hold control characters
+    sys.stderr.write(f"{shown}\n" if code == EXIT_INTERRUPTED else f"error: {shown}\n")
     if mode.json:
         facts = {"type": _type_name(error), "message": text, "exit_code": code, **_attributes(error)}
         print_document("toolkit.error/1", {"error": facts})

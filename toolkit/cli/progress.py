@@ -38,15 +38,21 @@ def shown_progress(what: str, unit: str, asked: bool | None, *, quiet: bool = Fa
 @contextlib.contextmanager
 def _bar(what: str, unit: str) -> Iterator[Update]:
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn(f"{unit}, left:"),
-        TimeRemainingColumn(),
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
     )
+
+    counted = (
+        (DownloadColumn(binary_units=True), TextColumn("left:"))
+        if unit == "bytes"
+        else (MofNCompleteColumn(), TextColumn(f"{unit}, left:"))
+    )
+    columns = (TextColumn("{task.description}"), BarColumn(), *counted, TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task(what, total=None)
         yield lambda done, total: progress.update(task, completed=done, total=total)

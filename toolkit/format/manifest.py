@@ -99,5 +99,5 @@ def parse_manifest(data: bytes, name: str) -> Manifest:
         if unknown:
             raise FormatError(f"{name} requires {', '.join(unknown)}, unknown here: install a newer toolkit")
         return msgspec.json.decode(data, type=Manifest)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise CorruptTableError(f"{name} isn't a manifest of format {FORMAT_VERSION}: {error}") from error

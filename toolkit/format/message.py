@@ -62,7 +62,10 @@ def _parse(data: bytes) -> BatchMessage:
         count = struct.unpack_from("<I", data, vector)[0]
         buffers = np.frombuffer(data, "<i8", 2 * count, vector + 4).reshape(count, 2)
     return BatchMessage(
-        rows=_int64(data, rows_at), body_bytes=_int64(data, body_at), buffers=buffers, metadata=_metadata(data, metadata_at)
+        rows=_int64(data, rows_at),
+        body_bytes=_int64(data, body_at),
+        buffers=buffers,
+        metadata=_metadata(data, metadata_at),
     )
 
 

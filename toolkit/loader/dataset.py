@@ -204,15 +204,52 @@ class Dataset:
         """Return the row of the split behind each row of this view."""
         return positions if self._rows is None else self._rows[positions]
 
-    def keys(self, rows: NDArray[np.int64]) -> list[str]:
-        """Return the keys of rows of this view."""
-        return self.fetcher.keys(self.fetcher.locate(self.rows(np.asarray(rows, np.int64))))
+    def keys(self, rows: Sequence[int] | NDArray[np.int64] | None = None) -> list[str]:
+        """Return the keys of rows of this view; of all when left out."""
+        chosen = np.arange(len(self), dtype=np.int64) if rows is None else np.asarray(rows, np.int64)
+        return self.fetcher.keys(self.fetcher.locate(self.rows(chosen)))
 
-    def loader(self, pipeline: Pipeline | None = None, **options: Any) -> Loader:
-        """Return a loader over these samples; see toolkit.loader.loader.LoaderOptions for the options."""
+    def open_split(self, split: str) -> Dataset:
+        """Return another split of the very same version, whatever was committed since this one was opened."""
+        names = [column.name for column in self._columns]
+        return open(f"{self.root}@sha256:{self.pin}", split=split, columns=names)
+
+    def loader(
+        self,
+        pipeline: Pipeline | None = None,
+        *,
+        batch_size: int,
+        shuffle: str = "none",
+        seed: int = 0,
+        epochs: int = 1,
+        prefetch: int = 4,
+        threads: int | str = "auto",
+        rank: int = 0,
+        world_size: int = 1,
+        remainder: str = "keep",
+        output: str = "numpy",
+    ) -> Loader:
+        """Return a loader over these samples; toolkit.loader.loader.LoaderOptions describes the options.
+
+        Raises:
+            UsageError, PipelineError: An option, or a slot of the pipeline, can't be; no sample is read yet.
+        """
         from toolkit.loader.loader import Loader
 
-        return Loader(self, pipeline, **options)
+        return Loader(
+            self,
+            pipeline,
+            batch_size=batch_size,
+            shuffle=shuffle,
+            seed=seed,
+            epochs=epochs,
+            prefetch=prefetch,
+            threads=threads,
+            rank=rank,
+            world_size=world_size,
+            remainder=remainder,
+            output=output,
+        )
 
     def _sample(self, row: int) -> dict[str, Any]:
         located = self.fetcher.locate(np.array([row], np.int64))

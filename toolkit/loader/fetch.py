@@ -1,4 +1,4 @@
-"""Checked copies of a dataset's values out of its shards: rows in, bytes and numbers out, or an error that says where."""
+"""Checked copies of values out of a split's shards: rows in, bytes and numbers out, or an error with the place."""
 
 from __future__ import annotations
 

@@ -63,7 +63,12 @@ class LoaderOptions:
 
     def __post_init__(self) -> None:
         for name, least in (
-            ("batch_size", 1), ("epochs", 1), ("prefetch", 0), ("threads", 1), ("world_size", 1), ("rank", 0)
+            ("batch_size", 1),
+            ("epochs", 1),
+            ("prefetch", 0),
+            ("threads", 1),
+            ("world_size", 1),
+            ("rank", 0),
         ):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < least:
@@ -73,7 +78,9 @@ class LoaderOptions:
         if self.rank >= self.world_size:
             raise UsageError(f"rank {self.rank} of a world of {self.world_size}: ranks count from 0")
         if self.world_size > 1 and self.remainder is Remainder.KEEP:
-            raise UsageError("remainder='keep' would give ranks unequal batches: with several ranks say remainder='drop'")
+            raise UsageError(
+                "remainder='keep' would give ranks unequal batches: with several ranks say remainder='drop'"
+            )
 
 
 class Loader:
@@ -217,5 +224,7 @@ def _thread_count(threads: int | str) -> int:
     if threads == "auto":
         return len(os.sched_getaffinity(0))
     if isinstance(threads, str):
-        raise UsageError(f"threads must be a number or 'auto', got {threads!r}")
+        if not threads.isdecimal():
+            raise UsageError(f"threads must be a number or 'auto', got {threads!r}")
+        return int(threads)
     return threads

@@ -61,6 +61,4 @@ def _compile(slot: Slot, column: Column) -> CompiledImage:
 
 def _misfit(slot: Slot, step: Step, expected: str, got: str) -> PipelineError:
     number = slot.steps.index(step) + 1
-    return PipelineError(
-        f"slot {slot.column!r}, step {number} {step_text(step)}: expected {expected}, got {got}"
-    )
+    return PipelineError(f"slot {slot.column!r}, step {number} {step_text(step)}: expected {expected}, got {got}")

@@ -39,9 +39,7 @@ class Slot:
         """Cut the middle: `size` or (height, width) pixels; a smaller image is padded with zeros."""
         height, width = (size, size) if isinstance(size, int) else size
         return self._then(
-            CenterCrop(
-                _positive(self, "center_crop", "height", height), _positive(self, "center_crop", "width", width)
-            )
+            CenterCrop(_positive(self, "center_crop", "height", height), _positive(self, "center_crop", "width", width))
         )
 
     def normalize(self, mean: str | Sequence[float], std: Sequence[float] | None = None) -> Slot:

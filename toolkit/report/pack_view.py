@@ -42,7 +42,7 @@ def pack_views(result: PackResult, job: PackJob, report: str | None) -> list[Ren
 def plan_views(plan: PackPlan, job: PackJob) -> list[RenderableType]:
     """Return what a pack would do."""
     columns = ", ".join(f"{name} ({kind})" for name, kind in plan.columns.items())
-    views: list[RenderableType] = ["dry run: nothing is written"]
+    views: list[RenderableType] = ["dry run: nothing is written, no image is read"]
     for name, split in plan.splits.items():
         views.append(
             f"split {name}: {count(split.samples, 'sample')}, {count(split.tasks, 'shard')}, "

@@ -78,9 +78,7 @@ class ImageFolderOptions:
     def __post_init__(self) -> None:
         if self.label_mode is LabelMode.NONE and (self.require_labels or self.classes is not None):
             asked = "require_labels" if self.require_labels else "classes"
-            raise UsageError(
-                f"{asked} asks for labels and label_mode 'none' for none: leave one of them out."
-            )
+            raise UsageError(f"{asked} asks for labels and label_mode 'none' for none: leave one of them out.")
         if self.split is not None and not _SPLIT_NAME.fullmatch(self.split):
             raise UsageError(
                 f"{self.split!r} can't name a split: use letters, digits, '_', '.' and '-', "
@@ -186,9 +184,7 @@ def _split_folders(base: str, top: Met, split: str | None) -> tuple[str, ...]:
     shown = ", ".join(here)
     if split is not None:
         if split not in here:
-            raise NotFoundError(
-                f"{base!r} has no split folder {split!r}, only {shown}.{did_you_mean(split, here)}"
-            )
+            raise NotFoundError(f"{base!r} has no split folder {split!r}, only {shown}.{did_you_mean(split, here)}")
         return (split,)
     if top.images:
         raise SourceError(
@@ -199,9 +195,7 @@ def _split_folders(base: str, top: Met, split: str | None) -> tuple[str, ...]:
     return here
 
 
-def _walk(
-    base: str, top: Met, split_folders: tuple[str, ...], split: str | None
-) -> tuple[Met, dict[str, list[Found]]]:
+def _walk(base: str, top: Met, split_folders: tuple[str, ...], split: str | None) -> tuple[Met, dict[str, list[Found]]]:
     if not split_folders:
         met = Met()
         return met, {split or DEFAULT_SPLIT: list(walk_images(base, met))}
@@ -209,8 +203,7 @@ def _walk(
     met = Met() if split else Met(top.hidden, top.not_images, top.loops, lost=top.lost)
     above = frozenset({folder_id(base)})
     found = {
-        name: list(walk_images(os.path.join(base, name), met, prefix=f"{name}/", above=above))
-        for name in split_folders
+        name: list(walk_images(os.path.join(base, name), met, prefix=f"{name}/", above=above)) for name in split_folders
     }
     return met, found
 
@@ -306,9 +299,7 @@ def _check_all_labelled(base: str, found: dict[str, list[Found]], classes: tuple
         )
 
 
-def _take(
-    items: list[Found], ids: dict[str, int] | None, limit: int | None, rejects: list[Reject]
-) -> list[Entry]:
+def _take(items: list[Found], ids: dict[str, int] | None, limit: int | None, rejects: list[Reject]) -> list[Entry]:
     entries: list[Entry] = []
     for folder, key, path, size, reason in items:
         if len(entries) == limit:

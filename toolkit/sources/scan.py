@@ -158,9 +158,7 @@ def list_folder(base: str, *, above: frozenset[FolderId] = frozenset()) -> Met:
     return met
 
 
-def walk_images(
-    base: str, met: Met, *, prefix: str = "", above: frozenset[FolderId] = frozenset()
-) -> Iterator[Found]:
+def walk_images(base: str, met: Met, *, prefix: str = "", above: frozenset[FolderId] = frozenset()) -> Iterator[Found]:
     """Yield every image file below a folder, sorted by the parts of its path in code point order.
 
     Links to files and folders are followed; one that leads back to a folder it lies in is not. One stat a

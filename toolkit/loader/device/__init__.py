@@ -1,4 +1,4 @@
-"""Deliver a batch's memory to numpy, torch or JAX without copying it. Each framework has its file and is imported there."""
+"""Deliver a batch's memory to numpy, torch or JAX without copying it. Each framework is imported in its own file."""
 
 from __future__ import annotations
 
@@ -31,9 +31,8 @@ def converter(output: Output) -> Callable[[Any], Any]:
     try:
         module = importlib.import_module(f"toolkit.loader.device.{output.value}_arrays")
     except ImportError as error:
-        raise UsageError(
-            f"output={output.value!r} needs {output.value}, which isn't installed: pip install 'toolkit[{output.value}]'"
-        ) from error
+        name = output.value
+        raise UsageError(f"output={name!r} needs {name}, which is missing: pip install 'toolkit[{name}]'") from error
     convert: Callable[[Any], Any] = module.convert
     return convert
 

@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from command import Cli, encoded, put
+
+
+def flip(shard: Path, what: bytes, after: int) -> None:
+    data = bytearray(shard.read_bytes())
+    data[data.index(what) + after] ^= 1
+    shard.write_bytes(data)
+
+
+def shard_of(dataset: Path, split: str) -> Path:
+    return next((dataset / "shards").glob(f"{split}-*"))
+
+
+@pytest.mark.parametrize("flags", [[], ["--quick"], ["--full"], ["--decode"], ["--full", "--decode"]])
+def test_good(cli: Cli, packed: Path, flags: list[str]) -> None:
+    ended = cli("verify", packed, *flags)
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.last_line.startswith("ok: 2 shards, 14 samples, ")
+    document = json.loads(cli("verify", packed, *flags, "--json").out)
+    assert document["schema"] == "toolkit.verify/1"
+    assert document["ok"] is True
+    assert document["level"] == ("full" if "--full" in flags else "quick")
+    assert document["decoded"] is ("--decode" in flags)
+    assert (document["shards"], document["samples"], document["findings"]) == (2, 14, [])
+    assert document["bytes"] == sum(path.stat().st_size for path in (packed / "shards").iterdir())
+
+
+def test_flag_outranks_twin(cli: Cli, packed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOOLKIT_FULL", "1")
+    assert "(full)" in cli("verify", packed).out
+    assert "(quick)" in cli("verify", packed, "--quick").out
+
+
+def test_flipped_bit(cli: Cli, packed: Path) -> None:
+    shard = shard_of(packed, "val")
+    flip(shard, b"\x89PNG", 30)
+    assert cli("verify", packed).code == 0
+    ended = cli("verify", packed, "--full")
+    assert ended.code == 4
+    assert f"integrity: shard shards/{shard.name}" in ended.out
+    document = json.loads(cli("verify", packed, "--full", "--json").out)
+    assert document["ok"] is False
+    assert {finding["kind"] for finding in document["findings"]} == {"integrity"}
+    assert {finding["shard"] for finding in document["findings"]} == {f"shards/{shard.name}"}
+
+
+@pytest.mark.parametrize("damage", ["missing", "short"])
+def test_quick_finds_files(cli: Cli, packed: Path, damage: str) -> None:
+    shard = shard_of(packed, "train")
+    if damage == "missing":
+        shard.unlink()
+    else:
+        shard.write_bytes(shard.read_bytes()[:-1])
+    ended = cli("verify", packed)
+    assert ended.code == 4
+    assert shard.name in ended.out
+    assert ended.last_line.startswith("1 finding: ")
+
+
+def undecodable(cli: Cli, tmp_path: Path) -> Path:
+    data = encoded(90, 70)
+    put(tmp_path, "source/a/good.jpg", data)
+    put(tmp_path, "source/a/short.jpg", data[: len(data) // 2])
+    assert cli("pack", tmp_path / "source", tmp_path / "ds").code == 0
+    return tmp_path / "ds"
+
+
+def test_undecodable_sample(cli: Cli, tmp_path: Path) -> None:
+    dataset = undecodable(cli, tmp_path)
+    assert cli("verify", dataset, "--full").code == 0
+    ended = cli("verify", dataset, "--decode")
+    assert ended.code == 1
+    assert "a/short.jpg" in ended.out
+    assert "a/good.jpg" not in ended.out
+    document = json.loads(cli("verify", dataset, "--decode", "--json").out)
+    assert [(f["kind"], f["key"], f["row"]) for f in document["findings"]] == [("sample", "a/short.jpg", 1)]
+
+
+def test_integrity_outranks_samples(cli: Cli, tmp_path: Path) -> None:
+    data = encoded(90, 70)
+    put(tmp_path, "source/train/a/good.jpg", data)
+    put(tmp_path, "source/val/a/short.jpg", data[: len(data) // 2])
+    assert cli("pack", tmp_path / "source", tmp_path / "ds").code == 0
+    flip(shard_of(tmp_path / "ds", "train"), b"\xff\xd8\xff\xe0", 300)
+    ended = cli("verify", tmp_path / "ds", "--full", "--decode", "--json")
+    assert ended.code == 4
+    assert {finding["kind"] for finding in json.loads(ended.out)["findings"]} == {"integrity", "sample"}
+
+
+def test_changed_manifest(cli: Cli, packed: Path) -> None:
+    path = packed / "manifest.json"
+    path.write_bytes(path.read_bytes().replace(b'"rows": 10', b'"rows": 11'))
+    ended = cli("verify", packed)
+    assert ended.code == 4
+    assert "no committed version" in ended.err
+
+
+def test_changed_table(cli: Cli, packed: Path) -> None:
+    path = next((packed / "tables").iterdir())
+    path.write_bytes(path.read_bytes() + b"\0")
+    assert cli("verify", packed).code == 4

@@ -1,0 +1,137 @@
+"""Manifests: canonical bytes, round trips, and what an unknown one is refused for."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import toolkit
+from toolkit.errors import CorruptTableError, FormatError
+from toolkit.format.manifest import (
+    LabelCounts,
+    Manifest,
+    Split,
+    TableRef,
+    encode_manifest,
+    parse_manifest,
+)
+from toolkit.format.schema import image_column, label_column
+
+HASH = "ab" * 32
+COUNT = st.integers(0, 2**63 - 1)
+SPLITS = st.builds(
+    Split,
+    rows=COUNT,
+    bytes=COUNT,
+    labels=st.dictionaries(
+        st.text(), st.builds(LabelCounts, counts=st.lists(COUNT).map(tuple), missing=COUNT), max_size=2
+    ),
+    tables=st.lists(st.builds(TableRef, sha256=st.just(HASH), shards=COUNT, rows=COUNT), max_size=2).map(tuple),
+)
+MANIFESTS = st.builds(
+    Manifest,
+    format=st.just(1),
+    requires=st.just(()),
+    columns=st.sampled_from([(), (image_column("image"), label_column("été", HASH))]),
+    splits=st.dictionaries(st.text(), SPLITS, max_size=3),
+    options=st.dictionaries(st.text(), st.none() | st.booleans() | COUNT | st.text(), max_size=3),
+    parent=st.none() | st.just(HASH),
+    user=st.dictionaries(st.text(), st.text(), max_size=3),
+)
+
+
+@settings(deadline=None)
+@given(MANIFESTS)
+def test_round_trip_and_canonical_bytes(manifest: Manifest) -> None:
+    data, pin = encode_manifest(manifest)
+    assert parse_manifest(data, "m") == manifest
+    assert pin == hashlib.sha256(data).hexdigest()
+    assert data == (json.dumps(json.loads(data), ensure_ascii=False, sort_keys=True, indent=1) + "\n").encode()
+
+
+def test_order_of_keys_does_not_matter() -> None:
+    def manifest(user: dict[str, str]) -> Manifest:
+        return Manifest(format=1, requires=(), columns=(), splits={}, options={}, parent=None, user=user)
+
+    assert encode_manifest(manifest({"b": "1", "a": "2"})) == encode_manifest(manifest({"a": "2", "b": "1"}))
+
+
+def test_hashes_of_all_tables() -> None:
+    split = Split(rows=0, bytes=0, labels={}, tables=(TableRef(sha256="aa", shards=0, rows=0),))
+    columns = (image_column("image"), label_column("label", "bb"))
+    manifest = Manifest(format=1, requires=(), columns=columns, splits={"x": split}, options={}, parent=None, user={})
+    assert manifest.table_hashes == ["bb", "aa"]
+
+
+# --- refused ----------------------------------------------------------------------------------------------------
+
+
+def changed(**changes: Any) -> bytes:
+    columns = (image_column("image"),)
+    manifest = Manifest(format=1, requires=(), columns=columns, splits={}, options={}, parent=None, user={})
+    return json.dumps({**json.loads(encode_manifest(manifest)[0]), **changes}).encode()
+
+
+@pytest.mark.parametrize("number", [0, 2, 99, -1])
+def test_another_format_is_refused_by_its_number(number: int) -> None:
+    with pytest.raises(FormatError, match=f"m has format {number}; .* reads format 1: install a newer toolkit"):
+        parse_manifest(changed(format=number, what="a newer field", columns="unreadable"), "m")
+
+
+def test_unknown_features_are_refused_by_name() -> None:
+    with pytest.raises(FormatError, match="m requires references, warp, unknown here"):
+        parse_manifest(changed(requires=["warp", "references"]), "m")
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"surprise": 1}, "surprise"),
+        ({"columns": [{"name": "x", "kind": "image", "arrow_type": "?", "odd": 1}]}, "odd"),
+        ({"columns": [{"name": "x", "kind": "smell", "arrow_type": "?"}]}, "smell"),
+        ({"columns": [{"kind": "image", "arrow_type": "?"}]}, "name"),
+        ({"splits": {"train": {"rows": 1}}}, "bytes"),
+        ({"splits": {"train": {"rows": "1", "bytes": 0, "labels": {}, "tables": []}}}, "rows"),
+        ({"parent": 5}, "parent"),
+        ({"user": {"a": 1}}, "user"),
+        ({"format": "1"}, "format"),
+        ({"format": None}, "format"),
+        ({"requires": "warp"}, "requires"),
+    ],
+)
+def test_unknown_fields_and_wrong_types_are_named(changes: dict[str, Any], named: str) -> None:
+    with pytest.raises(CorruptTableError, match=f"m isn't a manifest of format 1: .*{named}"):
+        parse_manifest(changed(**changes), "m")
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"[]", b"null", b"\xff", b'"\xff"', b"{}", b'{"format": 1}', b"1" * 5000])
+def test_what_is_no_manifest(data: bytes) -> None:
+    with pytest.raises(CorruptTableError, match="m isn't a manifest"):
+        parse_manifest(data, "m")
+
+
+@settings(deadline=None)
+@given(st.integers(0, 10_000), st.integers(0, 255))
+def test_any_byte_replaced(at: int, byte: int) -> None:
+    data = bytearray(changed(user={"é": "ü"}))
+    data[at % len(data)] = byte
+    with contextlib.suppress(CorruptTableError, FormatError):
+        assert isinstance(parse_manifest(bytes(data), "m"), Manifest)
+
+
+@pytest.mark.parametrize(("changes", "message"), [({"format": 7}, "format 7"), ({"requires": ("warp",)}, "warp")])
+def test_a_dataset_of_the_future(
+    tmp_path: Path, commit_samples: Callable[..., str], changes: dict[str, Any], message: str
+) -> None:
+    commit_samples(tmp_path / "d", {"train": []}, **changes)
+    with pytest.raises(FormatError, match=message) as caught:
+        toolkit.open(tmp_path / "d")
+    assert caught.value.exit_code == 4

@@ -1,0 +1,93 @@
+"""Record batch messages: the same as pyarrow says, and only ValueError for anything else."""
+
+from __future__ import annotations
+
+import contextlib
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolkit.format.message import parse_batch_message
+
+BATCH = pa.record_batch({"a": ["x", None, "yz"], "b": [1, 2, 3]})
+
+
+def message_of(batch: pa.RecordBatch, metadata: dict[str, str] | None = None, **options: object) -> bytes:
+    """The message of `batch` without its body."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema, options=pa.ipc.IpcWriteOptions(**options)) as writer:
+        writer.write_batch(batch, custom_metadata=metadata)
+    data = sink.getvalue().to_pybytes()
+    start = 8 + int.from_bytes(data[4:8], "little")
+    return data[start : start + 8 + int.from_bytes(data[start + 4 : start + 8], "little")]
+
+
+GOOD = message_of(BATCH, {"toolkit.crc32c": "abcd"})
+
+
+def test_what_a_message_says() -> None:
+    message = parse_batch_message(GOOD)
+    assert message.rows == 3
+    assert message.metadata == {"toolkit.crc32c": b"abcd"}
+    assert message.body_bytes % 8 == 0
+    sizes = [0 if buffer is None else buffer.size for array in BATCH.columns for buffer in array.buffers()]
+    assert [int(length) for _, length in message.buffers] == sizes
+    assert all(start % 8 == 0 and start + length <= message.body_bytes for start, length in message.buffers)
+
+
+def test_a_message_without_metadata_or_columns() -> None:
+    assert parse_batch_message(message_of(BATCH)).metadata == {}
+    empty = parse_batch_message(message_of(pa.RecordBatch.from_arrays([], names=[])))
+    assert (empty.rows, empty.body_bytes, empty.buffers.shape) == (0, 0, (0, 2))
+
+
+@given(st.dictionaries(st.text(max_size=5), st.text(max_size=2000), max_size=4))
+def test_custom_metadata_of_any_text(metadata: dict[str, str]) -> None:
+    found = parse_batch_message(message_of(BATCH, metadata)).metadata
+    assert found == {key: value.encode() for key, value in metadata.items()}
+
+
+def test_what_format_1_has_not_is_refused() -> None:
+    with pytest.raises(ValueError, match="compressed"):
+        parse_batch_message(message_of(BATCH, compression="lz4"))
+    schema = BATCH.schema.serialize().to_pybytes()
+    with pytest.raises(ValueError, match="not a record batch"):
+        parse_batch_message(schema)
+
+
+def parses_or_refuses(data: bytes) -> None:
+    with contextlib.suppress(ValueError):
+        message = parse_batch_message(data)
+        assert message.buffers.dtype == np.int64
+        assert message.buffers.ndim == 2
+
+
+def test_every_cut_and_every_flip() -> None:
+    for cut in range(len(GOOD)):
+        with pytest.raises(ValueError, match=r"."):
+            parse_batch_message(GOOD[:cut])
+    for at in range(len(GOOD)):
+        for bit in range(8):
+            data = bytearray(GOOD)
+            data[at] ^= 1 << bit
+            parses_or_refuses(bytes(data))
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes(data: bytes) -> None:
+    parses_or_refuses(data)
+    parses_or_refuses(b"\xff\xff\xff\xff" + len(data).to_bytes(4, "little") + data)
+
+
+WORDS = st.sampled_from([0, 1, 4, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF]) | st.integers(0, 400)
+
+
+@given(st.lists(st.tuples(st.integers(2, len(GOOD) // 4 - 1), WORDS), min_size=1, max_size=3))
+def test_any_word_replaced(changes: list[tuple[int, int]]) -> None:
+    data = bytearray(GOOD)
+    for word, value in changes:
+        data[4 * word : 4 * word + 4] = value.to_bytes(4, "little")
+    parses_or_refuses(bytes(data))

@@ -1,0 +1,234 @@
+"""Shards: what is written is read back, by us and by other tools; the record says where everything lies."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import json
+import os
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.ipc
+import pytest
+from format.pure_reader import PureReader
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+import toolkit
+from toolkit._native.chunks import CHUNK_BYTES, crc32c
+from toolkit.errors import StorageError
+from toolkit.format.digest import DigestEncoder
+from toolkit.format.message import parse_batch_message
+from toolkit.format.schema import DIGEST, arrow_schema, image_column, label_column
+from toolkit.format.shard import BATCH_BODY_BYTES, SUMS_KEY, ShardRecord, ShardWriter, row_bytes
+
+CLASSES = ("cat", "dog")
+SCHEMA = arrow_schema((image_column("image"), label_column("label", "0" * 64)), {"label": CLASSES})
+
+
+def sample(key: str, image: object = b"", label: int | None = 0) -> dict[str, object]:
+    return {
+        "__key__": key,
+        "image": {"bytes": image, "path": key} if isinstance(image, bytes) else image,
+        "label": label,
+    }
+
+
+def write(path: Path, samples: list[dict[str, object]], **options: int) -> ShardRecord:
+    writer = ShardWriter(str(path), SCHEMA, **options)
+    for one in samples:
+        writer.add(one)
+    assert writer.rows == len(samples)
+    return writer.close()
+
+
+def check(path: Path, record: ShardRecord, samples: list[dict[str, object]], limit: int = BATCH_BODY_BYTES) -> None:
+    """Everything docs/format.md says of a shard, through pyarrow."""
+    data = path.read_bytes()
+    assert record.file_bytes == len(data)
+    assert record.sha256 == hashlib.sha256(data).digest()
+    assert record.rows == len(samples) == sum(batch.rows for batch in record.batches)
+    file = pa.ipc.open_file(path)
+    assert file.schema.equals(SCHEMA, check_metadata=True)
+    encoder = DigestEncoder(SCHEMA)
+    assert file.read_all().to_pylist() == [
+        {"__key__": one["__key__"], DIGEST: encoder.digest(one), "image": one["image"], "label": one["label"]}
+        for one in samples
+    ]
+    nonbody, position = b"", 0
+    assert file.num_record_batches == len(record.batches)
+    for number, place in enumerate(record.batches):
+        start = place.offset + place.metadata_bytes
+        nonbody += data[position:start]
+        position = start + place.body_bytes
+        message = parse_batch_message(data[place.offset : start])
+        body = data[start:position]
+        assert (message.rows, message.body_bytes) == (place.rows, place.body_bytes)
+        assert file.get_batch(number).num_rows == place.rows
+        assert place.body_bytes <= limit or place.rows == 1
+        assert start % 8 == 0
+        assert all(at % 8 == 0 and at + size <= len(body) for at, size in message.buffers.tolist())
+        chunks = [body[at : at + CHUNK_BYTES] for at in range(0, len(body), CHUNK_BYTES)]
+        sums = b"".join(struct.pack("<I", crc32c(chunk)) for chunk in chunks)
+        assert base64.b64decode(message.metadata[SUMS_KEY], validate=True) == sums
+    assert record.nonbody_sha256 == hashlib.sha256(nonbody + data[position:]).digest()
+
+
+# --- round trips ------------------------------------------------------------------------------------------------
+
+TEXT = st.text(max_size=30)
+IMAGES = st.none() | st.fixed_dictionaries({"bytes": st.none() | st.binary(max_size=2000), "path": st.none() | TEXT})
+SAMPLES = st.fixed_dictionaries(
+    {"__key__": TEXT, "image": IMAGES, "label": st.none() | st.integers(-(2**63), 2**63 - 1)}
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(SAMPLES, max_size=30), st.sampled_from([1, 300, 4000, BATCH_BODY_BYTES]))
+def test_any_samples(tmp_path_factory: pytest.TempPathFactory, samples: list[dict], limit: int) -> None:
+    path = tmp_path_factory.mktemp("s") / "s.arrow"
+    check(path, write(path, samples, batch_body_bytes=limit), samples, limit)
+
+
+def test_no_rows(tmp_path: Path) -> None:
+    record = write(tmp_path / "s", [])
+    assert record.batches == ()
+    check(tmp_path / "s", record, [])
+
+
+@pytest.mark.parametrize("image", [None, b"", b"x", {"bytes": None, "path": "p"}, {"bytes": b"x", "path": None}])
+def test_one_row(tmp_path: Path, image: object) -> None:
+    samples = [sample("k", image, None)]
+    check(tmp_path / "s", write(tmp_path / "s", samples), samples)
+
+
+def test_a_row_bigger_than_a_batch_is_alone_in_its_batch(tmp_path: Path) -> None:
+    big = np.random.default_rng(0).bytes(BATCH_BODY_BYTES + 1)
+    samples = [sample("a", b"1"), sample("b", b"2"), sample("big", big), sample("c", b"3")]
+    record = write(tmp_path / "s", samples)
+    assert [batch.rows for batch in record.batches] == [2, 1, 1]
+    assert record.batches[1].body_bytes > BATCH_BODY_BYTES
+    check(tmp_path / "s", record, samples)
+
+
+def test_batches_are_filled(tmp_path: Path) -> None:
+    samples = [sample(f"{i}", bytes(1 << 20)) for i in range(40)]
+    record = write(tmp_path / "s", samples)
+    assert [batch.rows for batch in record.batches] == [15, 15, 10]
+    assert all(batch.body_bytes <= BATCH_BODY_BYTES for batch in record.batches)
+
+
+@given(SAMPLES, st.integers(1, 30))
+@settings(max_examples=50, deadline=None)
+def test_row_bytes_is_an_upper_bound(tmp_path_factory: pytest.TempPathFactory, one: dict, count: int) -> None:
+    path = tmp_path_factory.mktemp("s") / "s.arrow"
+    (place,) = write(path, [one] * count).batches
+    assert place.body_bytes <= count * row_bytes({**one, DIGEST: bytes(16)}) + 256
+
+
+def test_the_same_samples_give_the_same_bytes(tmp_path: Path) -> None:
+    samples = [sample(f"{i}", os.urandom(999), i % 2) for i in range(50)]
+    one, other = (write(tmp_path / name, samples, batch_body_bytes=9000) for name in ("a", "b"))
+    assert one == other
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_long_text_and_odd_names_through_a_dataset(tmp_path: Path, commit_samples: Callable[..., str]) -> None:
+    keys = ["", "🦆" * 20_000, "a\u0000b", "\u202e", "e\u0301", "é", "x/" * 3000]
+    samples = [sample(key, key.encode(), i % 2) for i, key in enumerate(keys)]
+    commit_samples(tmp_path / "d", {"train": [samples]}, batch_body_bytes=4000)
+    ds = toolkit.open(tmp_path / "d")
+    assert [one["__key__"] for one in ds] == keys
+    assert [one["image"] for one in ds] == [key.encode() for key in keys]
+    assert [dict(ds.stored_sample(i))["image"]["path"] for i in range(len(keys))] == keys
+    assert list(PureReader(tmp_path / "d").samples("train")) == samples
+
+
+def test_nulls_through_a_dataset(tmp_path: Path, commit_samples: Callable[..., str]) -> None:
+    samples = [sample(f"{i}", None if i % 3 else b"x" * i, None if i % 2 else 1) for i in range(40)]
+    commit_samples(tmp_path / "d", {"train": [samples[:7], samples[7:]]}, batch_body_bytes=600)
+    ds = toolkit.open(tmp_path / "d")
+    assert [one["image"] for one in ds] == [None if i % 3 else b"x" * i for i in range(40)]
+    assert [one["label"] for one in ds] == [None if i % 2 else 1 for i in range(40)]
+
+
+# --- failures ---------------------------------------------------------------------------------------------------
+
+
+def test_a_file_that_exists_is_not_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "s").write_text("mine")
+    with pytest.raises(StorageError, match="can't create"):
+        ShardWriter(str(tmp_path / "s"), SCHEMA)
+    assert (tmp_path / "s").read_text() == "mine"
+
+
+def test_abort_removes_the_file(tmp_path: Path) -> None:
+    writer = ShardWriter(str(tmp_path / "s"), SCHEMA, batch_body_bytes=10)
+    for i in range(5):
+        writer.add(sample(f"{i}", b"abc"))
+    writer.abort()
+    writer.abort()
+    assert os.listdir(tmp_path) == []
+
+
+def test_abort_after_close_keeps_the_file(tmp_path: Path) -> None:
+    writer = ShardWriter(str(tmp_path / "s"), SCHEMA)
+    writer.close()
+    writer.abort()
+    assert os.listdir(tmp_path) == ["s"]
+
+
+# --- other tools ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def opened(dataset: Path) -> toolkit.Dataset:
+    return toolkit.open(dataset, split="train")
+
+
+def test_pyarrow_polars_and_pandas_read_shards(opened: toolkit.Dataset) -> None:
+    keys = [one["__key__"] for one in opened]
+    tables = [pa.ipc.open_file(path).read_all() for path in opened.files]
+    frames = pl.concat([pl.read_ipc(path) for path in opened.files])
+    pandas = pd.concat([pd.read_feather(path) for path in opened.files])
+    assert [key for table in tables for key in table["__key__"].to_pylist()] == keys
+    assert frames["__key__"].to_list() == keys
+    assert pandas["__key__"].tolist() == keys
+    for i, one in enumerate(opened):
+        for image in (frames["image"][i], pandas["image"].iloc[i]):
+            assert image["bytes"] == one["image"]
+            assert image["path"] == one["__key__"].rpartition("/")[2]
+        assert frames["label"][i] == pandas["label"].iloc[i] == one["label"]
+
+
+def test_hugging_face_datasets_decodes_images_and_names_classes(
+    opened: toolkit.Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setenv("HF_DATASETS_OFFLINE", "1")
+    datasets = pytest.importorskip("datasets")
+    datasets.disable_progress_bars()
+    loaded = datasets.load_dataset("arrow", data_files=opened.files, split="train", cache_dir=str(tmp_path / "cache"))
+    assert loaded.features["label"].names == list(opened.classes or ())
+    assert len(loaded) == len(opened)
+    for theirs, ours in zip(loaded, opened, strict=True):
+        assert theirs["__key__"] == ours["__key__"]
+        assert theirs["label"] == ours["label"]
+        expected = np.asarray(Image.open(io.BytesIO(ours["image"])))
+        assert np.array_equal(np.asarray(theirs["image"]), expected)
+
+
+def test_the_schema_metadata_is_as_described(opened: toolkit.Dataset) -> None:
+    metadata = pa.ipc.open_file(opened.files[0]).schema.metadata
+    own = json.loads(metadata[b"toolkit"])
+    assert own["format"] == 1
+    assert [column["name"] for column in own["columns"]] == ["image", "label"]
+    assert json.loads(metadata[b"huggingface"])["info"]["features"]["label"]["names"] == ["cat", "dog"]
