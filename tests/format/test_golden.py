@@ -20,7 +20,7 @@ from toolkit.pack.run import pack
 
 HERE = Path(__file__).parents[1]
 SOURCE, GOLDEN = HERE / "golden" / "source", HERE / "golden" / "format-1"
-PIN = "b6691e2b5209290ceea53f2f44223e2373f7765feda4329b5363f73aa945ebd3"
+PIN = "956fe2f0cea921fc8cd1e4d931ef0c2a5aeb4d9d27f45f3807f6dc5625454431"
 CLASSES = ("caf\xe9", "\u732b \U0001f408")
 # split, key, first digits of the image's sha256, label
 SAMPLES = [

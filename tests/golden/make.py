@@ -30,14 +30,14 @@ NAMES = [
 
 def main() -> None:
     source, dataset = HERE / "source", HERE / "format-1"
-    for folder in (source, dataset):
-        if folder.exists():
-            raise SystemExit(f"{folder} is there already: golden files are never rewritten")
-    rng = np.random.default_rng(0)
-    for name in NAMES:
-        path = source / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(rng.integers(0, 256, (5, 7, 3), np.uint8)).save(path)
+    if dataset.exists():
+        raise SystemExit(f"{dataset} is there already: golden files are never rewritten")
+    if not source.exists():
+        rng = np.random.default_rng(0)
+        for name in NAMES:
+            path = source / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(rng.integers(0, 256, (5, 7, 3), np.uint8)).save(path)
     print(pack(PackJob(source=str(source), dataset=str(dataset))))
     shutil.rmtree(dataset / "reports")
     (dataset / ".lock").unlink()

@@ -1,4 +1,4 @@
-"""`toolkit pack`: an ImageFolder becomes a pinned dataset."""
+"""`toolkit pack`: files that people have become a pinned dataset."""
 
 from __future__ import annotations
 
@@ -17,16 +17,34 @@ from toolkit.cli.options import (
     at_least,
     choice,
     envvar,
+    parse_budget,
     parse_jobs,
     parse_size,
     processors,
 )
 from toolkit.cli.output import Interrupted, note, print_document, print_line, print_views
 from toolkit.cli.progress import shown_progress
+from toolkit.cli.source_options import (
+    ColumnsOption,
+    ExcludeOption,
+    IncludeOption,
+    KeyOption,
+    KindOption,
+    MapOption,
+    MissingOption,
+    RawOption,
+    RenameOption,
+    SourceKindOption,
+    UserMetadataOption,
+    kinds_of,
+    names_of,
+    pairs_of,
+)
 from toolkit.errors import RejectsError
 from toolkit.pack.job import DEFAULT_SHARD_BYTES, OnExisting, PackJob
 from toolkit.report.text import count, plain
 from toolkit.sources.imagefolder import SPLIT_FOLDERS, LabelMode, read_classes
+from toolkit.sources.options import Missing, SourceKind
 
 __all__ = ["pack"]
 
@@ -37,7 +55,9 @@ def pack(
     source: Annotated[
         str,
         typer.Argument(
-            metavar="SOURCE", help="ImageFolder: [SPLIT/]CLASS/IMAGE, or images without classes.", show_default=False
+            metavar="SOURCE",
+            help="An image folder ([SPLIT/]CLASS/IMAGE), or Parquet, TFRecord or WebDataset files: a file, folder or {000..099} list.",
+            show_default=False,
         ),
     ],
     dataset: Annotated[str, typer.Argument(metavar="DATASET", help="Folder to make.", show_default=False)],
@@ -111,19 +131,32 @@ def pack(
             envvar=envvar("--on-existing"),
             parser=choice(OnExisting),
             metavar="refuse|overwrite",
-            help="When DATASET holds a dataset already; overwritten versions stay readable by their pins.",
+            help="When DATASET is there already. A killed pack goes on where it was in any case; "
+            "overwritten versions stay readable by their pins.",
         ),
     ] = OnExisting.REFUSE.value,
     max_rejects: Annotated[
-        int,
+        float,
         typer.Option(
             "--max-rejects",
             envvar=envvar("--max-rejects"),
-            parser=at_least(0),
-            metavar="N",
-            help="Rejected samples to tolerate.",
+            parser=parse_budget,
+            metavar="N|P%",
+            show_default="0",
+            help="Rejected samples to tolerate: a number, or a share of all as in 1%.",
         ),
     ] = 0,
+    source_kind: SourceKindOption = None,
+    mapping: MapOption = None,
+    columns: ColumnsOption = None,
+    rename: RenameOption = None,
+    kinds: KindOption = None,
+    key: KeyOption = None,
+    include: IncludeOption = None,
+    exclude: ExcludeOption = None,
+    missing: MissingOption = Missing.ERROR.value,
+    raw: RawOption = False,
+    user: UserMetadataOption = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", envvar=envvar("--dry-run"), help="Say what would be packed; write nothing.")
     ] = False,
@@ -148,6 +181,17 @@ def pack(
         limit=limit,
         on_existing=OnExisting(on_existing),
         max_rejects=max_rejects,
+        source_kind=None if source_kind is None else SourceKind(source_kind),
+        mapping=None if mapping is None else pairs_of(mapping, "--map"),
+        columns=names_of(columns),
+        rename=pairs_of(rename, "--rename"),
+        kinds=kinds_of(kinds),
+        key=key,
+        include=names_of(include) or (),
+        exclude=names_of(exclude) or (),
+        missing=Missing(missing),
+        raw=raw,
+        user=pairs_of(user, "--user-metadata"),
     )
     if dry_run:
         _plan(job, json=json, quiet=quiet)
@@ -161,12 +205,12 @@ def _pack(job: PackJob, *, json: bool, progress: bool | None, quiet: bool) -> No
 
     before = _current_pin(job.dataset)
     try:
-        with shown_progress("packing", "samples", progress, quiet=quiet) as update:
-            result = run_pack(job, lambda samples, total, _bytes, _total_bytes: update(samples, total))
+        with shown_progress("packing", "bytes", progress, quiet=quiet) as update:
+            result = run_pack(job, lambda samples, all_samples, nbytes, all_bytes: update(nbytes, all_bytes))
     except KeyboardInterrupt as error:
         if _current_pin(job.dataset) != before:
             raise Interrupted("interrupted, after the dataset was committed") from error
-        raise Interrupted("interrupted; nothing was committed") from error
+        raise Interrupted("interrupted; nothing was committed. The same command goes on where it was") from error
     report = None
     if result.rejects:
         report = os.path.join(job.dataset, "reports", f"{result.pin}.rejects.jsonl")
@@ -194,25 +238,29 @@ def _plan(job: PackJob, *, json: bool, quiet: bool) -> None:
         _note_class_folders(job.source, labelled=planned.classes is not None)
         if exists and job.on_existing is OnExisting.REFUSE:
             note(f"{job.dataset!r} already holds a dataset: packing would need --on-existing overwrite")
+    splits = planned.splits.values()
+    counts = [split.samples for split in splits]
+    samples = None if None in counts else sum(number or 0 for number in counts)
     if json:
         document = {**asdict(planned), "dataset": job.dataset, "dataset_exists": exists, "options": _options(job)}
         print_document("toolkit.pack-plan/1", document)
     else:
         if not quiet:
             print_views(plan_views(planned, job))
-        splits = planned.splits.values()
         print_line(
-            f"dry_run=true samples={sum(s.samples for s in splits)} shards={sum(s.tasks for s in splits)} "
+            f"dry_run=true samples={'unknown' if samples is None else samples} shards={sum(s.tasks for s in splits)} "
             f"source_bytes={sum(s.bytes for s in splits)}"
         )
-    if len(planned.rejects) > job.max_rejects:
-        note(f"{count(len(planned.rejects), 'sample')} would be rejected, {job.max_rejects} allowed (--max-rejects)")
+    allowed = job.allowed_rejects(len(planned.rejects) + sum(number or 0 for number in counts))
+    if len(planned.rejects) > allowed:
+        note(f"{count(len(planned.rejects), 'sample')} would be rejected, {allowed} allowed (--max-rejects)")
         raise typer.Exit(RejectsError.exit_code)
 
 
 def _options(job: PackJob) -> dict[str, object]:
     return {
         "source": job.source,
+        "source_kind": None if job.source_kind is None else job.source_kind.value,
         "split": job.split,
         "shard_bytes": job.shard_bytes,
         "label_mode": job.label_mode.value,
@@ -222,6 +270,16 @@ def _options(job: PackJob) -> dict[str, object]:
         "limit": job.limit,
         "on_existing": job.on_existing.value,
         "max_rejects": job.max_rejects,
+        "map": job.mapping,
+        "columns": job.columns,
+        "rename": job.rename,
+        "kind": {column: kind.value for column, kind in job.kinds.items()},
+        "key": job.key,
+        "include": job.include,
+        "exclude": job.exclude,
+        "missing": job.missing.value,
+        "tfrecord_raw": job.raw,
+        "user_metadata": job.user,
     }
 
 
@@ -236,7 +294,7 @@ def _current_pin(dataset: str) -> str | None:
 
 def _note_class_folders(source: str, *, labelled: bool) -> None:
     """Say when folders that look like splits became classes: by their case, or by what lies beside them."""
-    if not labelled:
+    if not labelled or not os.path.isdir(source):
         return
     with os.scandir(source) as entries:
         folders = sorted(entry.name for entry in entries if entry.is_dir() and not entry.name.startswith("."))

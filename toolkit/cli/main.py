@@ -12,7 +12,7 @@ import typer
 from typer.main import get_command
 
 from toolkit import __version__
-from toolkit.cli import cmd_bench, cmd_doctor, cmd_inspect, cmd_pack, cmd_verify
+from toolkit.cli import cmd_bench, cmd_doctor, cmd_gc, cmd_head, cmd_inspect, cmd_pack, cmd_verify
 from toolkit.cli.options import DebugOption
 from toolkit.cli.output import EXIT_CLOSED_PIPE, Mode, print_line, report_error, silence_stdout
 
@@ -27,8 +27,10 @@ app = typer.Typer(
 )
 app.command("pack")(cmd_pack.pack)
 app.command("inspect")(cmd_inspect.inspect)
+app.command("head")(cmd_head.head)
 app.command("verify")(cmd_verify.verify)
 app.command("bench")(cmd_bench.bench)
+app.command("gc")(cmd_gc.gc)
 app.command("doctor")(cmd_doctor.doctor)
 
 

@@ -22,6 +22,7 @@ __all__ = [
     "at_least",
     "choice",
     "envvar",
+    "parse_budget",
     "parse_jobs",
     "parse_size",
     "parse_threads",
@@ -101,6 +102,18 @@ def parse_size(value: str | int) -> int:
     if nbytes > _MOST_BYTES:
         raise typer.BadParameter(f"{text!r} is more bytes than a file can have")
     return nbytes
+
+
+def parse_budget(value: str | float) -> int | float:
+    """Return a number of samples, or a share of all of them as a float: 12, 1%, 0.5%."""
+    text = str(value).strip()
+    match = re.fullmatch(r"(\d{1,3}(\.\d+)?) *%", text, re.ASCII)
+    if match is None:
+        return at_least(0)(text)
+    share = float(match[1]) / 100
+    if share > 1:
+        raise typer.BadParameter(f"{text!r} is more than all samples")
+    return share
 
 
 def parse_jobs(value: str | int) -> int:

@@ -8,25 +8,27 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+from collections.abc import Iterator
 from types import TracebackType
 from typing import Self
 
 from toolkit.errors import ExistsError, UsageError
 from toolkit.format.manifest import Manifest, encode_manifest
-from toolkit.format.pin import MANIFEST, MANIFESTS, REPORTS, SHARDS, TABLES
+from toolkit.format.pin import JOURNAL, MANIFEST, MANIFESTS, REPORTS, SHARDS, TABLES
 from toolkit.format.tables import sha256
 from toolkit.storage.local import TEMPORARY_PREFIX, fsync_directory, storage_errors, write_durable
 
-__all__ = ["Transaction"]
+__all__ = ["Transaction", "locked"]
 
 _LOCK = ".lock"
-_OWN = {MANIFEST, MANIFESTS, TABLES, SHARDS, REPORTS, _LOCK, ".journal"}
+_OWN = {MANIFEST, MANIFESTS, TABLES, SHARDS, REPORTS, _LOCK, JOURNAL}
 
 
 class Transaction:
-    """One writer's exclusive hold on a dataset folder. Owns the lock, and every file it published until commit().
+    """One writer's exclusive hold on a dataset folder. Owns the lock, and the files of a version until commit().
 
-    Leaving the `with` block without commit() removes what was published and, if it was made here, the folder.
+    Leaving the `with` block without commit() removes what was published but finished shards, and the folder if it was
+    made here and is empty.
     """
 
     def __init__(self, root: str, *, overwrite: bool = False) -> None:
@@ -52,7 +54,7 @@ class Transaction:
                     "give a new or empty folder for the dataset"
                 )
             self._make_folder(root)
-            self._lock = self._take_lock()
+            self._lock = _take_lock(root)
             try:
                 if os.path.exists(os.path.join(root, MANIFEST)) and not overwrite:
                     raise ExistsError(
@@ -73,6 +75,7 @@ class Transaction:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if not self._committed:
+            # Shards stay: the journal knows them, and the next pack goes on from there.
             for path in self._published:
                 with contextlib.suppress(OSError):
                     os.unlink(path)
@@ -89,10 +92,12 @@ class Transaction:
         inside = f"{SHARDS}/{name}"
         final = os.path.join(self.root, SHARDS, name)
         with storage_errors("publish", final):
-            if not os.path.exists(final):
-                self._published.append(final)
             os.replace(temporary, final)
         return inside
+
+    def sync_shards(self) -> None:
+        """Make the names of published shards durable: before anything may point at them."""
+        fsync_directory(os.path.join(self.root, SHARDS))
 
     def add_table(self, data: bytes) -> str:
         """Write a table; return its sha256."""
@@ -105,7 +110,7 @@ class Transaction:
         data, pin = encode_manifest(manifest)
         for suffix, report in reports.items():
             self._publish(os.path.join(self.root, REPORTS, f"{pin}.{suffix}"), report)
-        fsync_directory(os.path.join(self.root, SHARDS))
+        self.sync_shards()
         self._publish(os.path.join(self.root, MANIFESTS, f"{pin}.json"), data)
         fsync_directory(self.root)
         try:
@@ -149,20 +154,6 @@ class Transaction:
             os.mkdir(folder)
             self._made.append(folder)
 
-    def _take_lock(self) -> int:
-        path = os.path.join(self.root, _LOCK)
-        while True:
-            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-            try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                # A writer that failed removes the lock file of a folder that it made: the name may be gone again.
-                if os.path.exists(path) and os.path.samestat(os.fstat(fd), os.stat(path)):
-                    return fd
-            except BlockingIOError as error:
-                os.close(fd)
-                raise ExistsError(f"another pack is writing {self.root!r}: wait for it, or stop it") from error
-            os.close(fd)
-
     def _release(self) -> None:
         if not self._committed:
             with contextlib.suppress(OSError):
@@ -188,3 +179,29 @@ class Transaction:
             for name in os.listdir(folder):
                 if name.startswith(TEMPORARY_PREFIX):
                     os.unlink(os.path.join(folder, name))
+
+
+@contextlib.contextmanager
+def locked(root: str) -> Iterator[None]:
+    """Hold the dataset's lock, so that no pack writes it meanwhile. Raises ExistsError when one does."""
+    with storage_errors("lock", root):
+        fd = _take_lock(root)
+    try:
+        yield
+    finally:
+        os.close(fd)
+
+
+def _take_lock(root: str) -> int:
+    path = os.path.join(root, _LOCK)
+    while True:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # A writer that failed removes the lock file of a folder that it made: the name may be gone again.
+            if os.path.exists(path) and os.path.samestat(os.fstat(fd), os.stat(path)):
+                return fd
+        except BlockingIOError as error:
+            os.close(fd)
+            raise ExistsError(f"another pack is writing {root!r}: wait for it, or stop it") from error
+        os.close(fd)

@@ -18,12 +18,13 @@ from toolkit.format.manifest import Manifest, parse_manifest
 from toolkit.format.tables import sha256
 from toolkit.storage.local import storage_errors
 
-__all__ = ["MANIFEST", "MANIFESTS", "REPORTS", "SHARDS", "TABLES", "Version", "read_table", "resolve", "split_pin"]
+__all__ = ["JOURNAL", "MANIFEST", "MANIFESTS", "REPORTS", "SHARDS", "TABLES", "Version", "read_table", "resolve", "split_pin"]
 
 MANIFEST = "manifest.json"
 MANIFESTS = "manifests"
 TABLES = "tables"
 SHARDS = "shards"
+JOURNAL = ".journal"
 REPORTS = "reports"
 _SHORTEST_PREFIX = 12
 _PIN = re.compile(r"(?P<path>.*)@sha256:(?P<hex>[^@/]*)", re.DOTALL)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import enum
 import json
 from collections.abc import Mapping
 
 import msgspec
 import pyarrow as pa
+
+from toolkit.format.kinds import Kind
 
 __all__ = [
     "DIGEST",
@@ -27,19 +28,6 @@ KEY = "__key__"
 DIGEST = "__digest__"
 DIGEST_BYTES = 16
 IMAGE_TYPE = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
-
-
-class Kind(enum.Enum):
-    """What a column means to a loader; the Arrow type says how it is stored."""
-
-    IMAGE = "image"
-    LABEL = "label"
-    TEXT = "text"
-    SCALAR = "scalar"
-    TENSOR = "tensor"
-    JSON = "json"
-    BYTES = "bytes"
-    VALUE = "value"
 
 
 class Column(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -127,9 +115,7 @@ def arrow_schema(
     own = {"format": FORMAT_VERSION, "columns": msgspec.to_builtins(columns)}
     fields = [pa.field(KEY, pa.string(), nullable=False), pa.field(DIGEST, pa.binary(DIGEST_BYTES), nullable=False)]
     fields += [pa.field(column.name, types[column.name]) for column in columns]
-    return pa.schema(
-        fields, metadata={"huggingface": _json({"info": {"features": features}}), "toolkit": _json(own)}
-    )
+    return pa.schema(fields, metadata={"huggingface": _json({"info": {"features": features}}), "toolkit": _json(own)})
 
 
 def _feature(dtype: pa.DataType) -> object:
@@ -142,7 +128,13 @@ def _feature(dtype: pa.DataType) -> object:
         return {"feature": _feature(dtype.value_type), "_type": "List"}
     if pa.types.is_large_list(dtype):
         return {"feature": _feature(dtype.value_type), "_type": "LargeList"}
-    names = {"double": "float64", "float": "float32", "halffloat": "float16", "date32[day]": "date32", "date64[ms]": "date64"}
+    names = {
+        "double": "float64",
+        "float": "float32",
+        "halffloat": "float16",
+        "date32[day]": "date32",
+        "date64[ms]": "date64",
+    }
     return _value_feature(names.get(str(dtype), str(dtype)))
 
 

@@ -13,6 +13,7 @@ from typing import BinaryIO
 import pyarrow as pa
 
 from toolkit._native.chunks import ChunkSums
+from toolkit.format.compact import compact_batch
 from toolkit.format.digest import sample_digests
 from toolkit.format.schema import DIGEST, DIGEST_BYTES
 from toolkit.format.sizes import row_bytes
@@ -131,7 +132,7 @@ class ShardWriter:
     def _flush(self) -> None:
         if not self._pending:
             return
-        rows = self._pending[0] if len(self._pending) == 1 else pa.concat_batches(self._pending)
+        rows = compact_batch(self._pending[0] if len(self._pending) == 1 else pa.concat_batches(self._pending))
         arrays = {field.name: column for field, column in zip(rows.schema, rows.columns, strict=True)}
         arrays[DIGEST] = pa.array(sample_digests(rows), pa.binary(DIGEST_BYTES))
         batch = pa.RecordBatch.from_arrays([arrays[name] for name in self._schema.names], schema=self._schema)

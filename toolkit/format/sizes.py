@@ -7,6 +7,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from toolkit.format.compact import compact_batch
+
 __all__ = ["row_bytes"]
 
 _FIXED_BYTES = 24  # the digest, and a row's share of padding
@@ -15,7 +17,7 @@ _FIXED_BYTES = 24  # the digest, and a row's share of padding
 def row_bytes(batch: pa.RecordBatch) -> NDArray[np.int64]:
     """Return an upper bound for each row: its values, offsets, validity. Depends on the row alone."""
     total = np.full(batch.num_rows, _FIXED_BYTES, np.int64)
-    for array in batch.columns:
+    for array in compact_batch(batch).columns:
         total += _value_bytes(array)
     return total
 
@@ -26,7 +28,7 @@ def _value_bytes(array: pa.Array) -> NDArray[np.int64]:
         return np.zeros(len(array), np.int64)
     if pa.types.is_struct(dtype):
         children = [_value_bytes(array.field(i)) for i in range(dtype.num_fields)]
-        return np.sum([np.ones(len(array), np.int64), *children], axis=0)
+        return sum(children, start=np.ones(len(array), np.int64))
     if pa.types.is_list(dtype) or pa.types.is_large_list(dtype):
         offsets = np.asarray(array.offsets, np.int64)
         ends = np.concatenate(([0], np.cumsum(_value_bytes(array.values))))
@@ -34,7 +36,7 @@ def _value_bytes(array: pa.Array) -> NDArray[np.int64]:
     if pa.types.is_fixed_size_list(dtype):
         size = dtype.list_size
         values = _value_bytes(array.values)[array.offset * size : (array.offset + len(array)) * size]
-        return values.reshape(len(array), size).sum(axis=1) + 1
+        return np.asarray(values.reshape(len(array), size).sum(axis=1) + 1, np.int64)
     if dtype in (pa.binary(), pa.string(), pa.large_binary(), pa.large_string()):
         lengths = np.asarray(pc.binary_length(array).fill_null(0), np.int64)
         return lengths + (5 if dtype in (pa.binary(), pa.string()) else 9)

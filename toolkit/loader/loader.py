@@ -139,7 +139,9 @@ class Loader:
         options = self.options
         first = self.epoch
         self.epoch += options.epochs
-        stages = make_stages(self.dataset.columns, self.dataset.schema, self._compiled, self.dataset.fetcher, self._stats)
+        stages = make_stages(
+            self.dataset.columns, self.dataset.schema, self._compiled, self.dataset.fetcher, self._stats
+        )
         self._engine = Engine(
             _plan(self.dataset, options, self._batches_an_epoch(), first),
             stages,

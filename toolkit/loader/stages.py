@@ -110,7 +110,9 @@ class BytesStage(ColumnStage):
         begun = time.perf_counter()
         values = self._fetcher.variable(self._leaf, located, memory.fetched)
         taken = [values.bytes(i) for i in range(len(located.rows))]
-        place[start : start + len(located.rows)] = [None if t is None else t.decode() for t in taken] if self._text else taken
+        place[start : start + len(located.rows)] = (
+            [None if t is None else t.decode() for t in taken] if self._text else taken
+        )
         self._stats.add(
             fetch_seconds=time.perf_counter() - begun, fetched_bytes=int(values.lengths[values.lengths > 0].sum())
         )

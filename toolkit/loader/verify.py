@@ -28,6 +28,7 @@ from toolkit.loader.dataset import Dataset, open
 from toolkit.pipelines.build import compile_pipeline
 from toolkit.pipelines.image import CompiledImage
 from toolkit.pipelines.slots import pipeline, slot
+from toolkit.storage.local import storage_errors
 
 __all__ = ["Finding", "Level", "VerifyResult", "verify"]
 
@@ -160,6 +161,9 @@ class _SplitCheck:
         if complete and self._full:
             for name, counted in self._labels.items():
                 classes = len(self.dataset.class_names[name])
+                strange = sorted(label for label in counted if label is not None and not 0 <= label < classes)
+                if strange:
+                    problems.append(f"column {name} has the label {strange[0]}, and its label table {classes} names")
                 seen = LabelCounts(counts=tuple(counted[i] for i in range(classes)), missing=counted[None])
                 if seen != split.labels[name]:
                     problems.append(f"the classes of column {name} occur otherwise than the manifest says")
@@ -219,7 +223,8 @@ class _SplitCheck:
                 zip(sample_digests(records), records.column(DIGEST).to_pylist(), strict=True)
             ):
                 if now != packed:
-                    text = f"{self._where(reader, first + place, keys[place])}: its digest is another than when it was packed"
+                    where = self._where(reader, first + place, keys[place])
+                    text = f"{where}: its digest is another than when it was packed"
                     yield self._finding(shard, "sample", text, first + place, keys[place])
         for name, decoder in self._decoders.items():
             encoded = records.column(name).field("bytes")
@@ -235,9 +240,12 @@ class _SplitCheck:
     def _file_hash(self, shard: int) -> list[Finding]:
         path = self.dataset.files[shard]
         digest = hashlib.sha256()
-        with builtins.open(path, "rb", buffering=0) as file:
-            while piece := file.read(_READ_BYTES):
-                digest.update(piece)
+        try:
+            with storage_errors("read", path), builtins.open(path, "rb", buffering=0) as file:
+                while piece := file.read(_READ_BYTES):
+                    digest.update(piece)
+        except StorageError as error:
+            return [self._finding(shard, "file", str(error))]
         if digest.digest() == self.dataset.index.sha256[shard].as_py():
             return []
         text = f"shard {self.dataset.index.shard_path(shard)}: its sha256 is another than when it was packed"

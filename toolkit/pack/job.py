@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from toolkit.errors import UsageError
-from toolkit.format.schema import Kind
+from toolkit.format.kinds import Kind
 from toolkit.sources.imagefolder import LabelMode
 from toolkit.sources.options import Missing, SourceKind, SourceOptions
 from toolkit.sources.reject import Reject
@@ -25,7 +25,6 @@ class OnExisting(enum.Enum):
     """
 
     REFUSE = "refuse"
-    RESUME = "resume"
     OVERWRITE = "overwrite"
 
 

@@ -1,7 +1,7 @@
 """What a pack has finished so far, on disk: a killed pack goes on where it was, with the same result.
 
-DATASET/.journal/job.json says what is packed and how; <split>-<slice>.json says what a slice came to, and lies there only
-when its shards do; <split>-<slice>.keys has a 128-bit hash of each key. The folder goes when the version is committed.
+DATASET/.journal/job.json says what is packed and how; <split>-<slice>.json says what a slice came to, and lies there
+only when its shards do; <split>-<slice>.keys has a 128-bit hash of each key. The folder goes with the commit.
 """
 
 from __future__ import annotations
@@ -15,23 +15,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolkit.errors import ExistsError
-from toolkit.format.pin import SHARDS
+from toolkit.format.pin import JOURNAL, SHARDS
 from toolkit.format.shard import ShardRecord
 from toolkit.sources.reject import Reject
 from toolkit.storage.local import storage_errors, write_durable
 
-__all__ = ["JOURNAL", "Journal", "SliceResult"]
+__all__ = ["Journal", "SliceResult"]
 
-JOURNAL = ".journal"
 _JOB = "job.json"
 _HASH_BYTES = 16
 
 
 class SliceResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What a slice came to: its shards in order, how often each label occurs, and what was rejected."""
+    """What a slice came to: its shards in order, how often each label occurs, and what was rejected.
+
+    `fingerprint` is of the slice as it was listed: files, sizes, times, and the schema.
+    """
 
     split: str
     number: int
+    fingerprint: str
     rows: int
     records: tuple[ShardRecord, ...]
     labels: dict[str, tuple[tuple[int | None, int], ...]]
@@ -63,7 +66,9 @@ class Journal:
         now = msgspec.json.decode(msgspec.json.encode(job))
         differing = sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
         if differing:
-            lines = "".join(f"\n  {name}: then {_text(before.get(name))}, now {_text(now.get(name))}" for name in differing)
+            lines = "".join(
+                f"\n  {name}: then {_text(before.get(name))}, now {_text(now.get(name))}" for name in differing
+            )
             raise ExistsError(
                 f"{self._root!r} holds an unfinished pack of another kind:{lines}\n"
                 "Give the same options to go on with it, or --on-existing overwrite to begin anew"
@@ -114,7 +119,9 @@ class Journal:
 
     def _is_there(self, record: ShardRecord) -> bool:
         path = os.path.join(self._root, record.path)
-        return record.path.startswith(f"{SHARDS}/") and os.path.isfile(path) and os.path.getsize(path) == record.file_bytes
+        return (
+            record.path.startswith(f"{SHARDS}/") and os.path.isfile(path) and os.path.getsize(path) == record.file_bytes
+        )
 
 
 def _text(value: object) -> str:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import msgspec
-import pyarrow as pa
 
 from toolkit.errors import RejectsError, SourceError, UsageError
 from toolkit.format.commit import Transaction
@@ -23,7 +21,7 @@ from toolkit.pack.job import OnExisting, PackJob, PackPlan, PackResult, PlannedS
 from toolkit.pack.journal import Journal, SliceResult
 from toolkit.pack.report import provenance, rejects_jsonl, rejects_text
 from toolkit.pack.slices import SlicePacker
-from toolkit.sources.base import Slice, Source, Survey
+from toolkit.sources.base import Slice, Survey
 from toolkit.sources.detect import make_source
 
 __all__ = ["pack", "plan"]
@@ -66,8 +64,9 @@ def pack(job: PackJob, progress: Progress = lambda *_: None) -> PackResult:
     schema = arrow_schema(columns, survey.types, survey.classes)
     with Transaction(job.dataset, overwrite=job.on_existing is OnExisting.OVERWRITE) as transaction:
         journal = Journal(job.dataset)
-        finished = _begin(job, survey, schema, journal)
-        results = _pack_slices(job, source, survey, schema, transaction, journal, finished, progress)
+        packer = SlicePacker(source, survey, schema, transaction, journal, job.shard_bytes)
+        finished = _begin(job, survey, journal)
+        results, resumed = _pack_slices(job, packer, survey, finished, progress)
         rejects = [*survey.rejects, *(reject for result in results for reject in result.rejects)]
         rows = sum(result.rows for result in results)
         allowed = job.allowed_rejects(rows + len(rejects))
@@ -78,6 +77,7 @@ def pack(job: PackJob, progress: Progress = lambda *_: None) -> PackResult:
                 f"All of them: {report}. Mend them, or allow them with --max-rejects {len(rejects)}"
             )
         if not rows:
+            journal.discard()
             raise SourceError(f"{job.source!r}: not one sample is left to pack:{rejects_text(rejects)}")
         check_keys(results, journal, transaction.root)
         manifest = Manifest(
@@ -109,7 +109,7 @@ def pack(job: PackJob, progress: Progress = lambda *_: None) -> PackResult:
         classes=len(next(iter(survey.classes.values()))) if survey.classes else None,
         skipped=dict(survey.skipped),
         rejects=rejects,
-        resumed=len(finished),
+        resumed=resumed,
     )
 
 
@@ -138,17 +138,9 @@ def _with_label_tables(survey: Survey) -> tuple[Column, ...]:
     )
 
 
-def _begin(job: PackJob, survey: Survey, schema: pa.Schema, journal: Journal) -> dict[tuple[str, int], SliceResult]:
-    """Open the journal. It is compared by what shapes the result: options, and a fingerprint of the input's listing."""
-    listing = hashlib.sha256()
-    for part in survey.slices:
-        listing.update(repr((part.split, part.number, part.samples, part.bytes, part.payload)).encode())
-    asked = {
-        **_shaping_options(job, survey),
-        "source": os.path.realpath(job.source),
-        "input (files, sizes)": listing.hexdigest()[:16],
-        "schema": sha256(encode_schema_table(schema)),
-    }
+def _begin(job: PackJob, survey: Survey, journal: Journal) -> dict[tuple[str, int], SliceResult]:
+    """Open the journal; return what a killed pack with the same options had finished."""
+    asked = {**_shaping_options(job, survey), "source": os.path.realpath(job.source)}
     if job.on_existing is OnExisting.OVERWRITE and not journal.is_of(asked):
         journal.discard()
     return journal.begin(asked)
@@ -156,20 +148,17 @@ def _begin(job: PackJob, survey: Survey, schema: pa.Schema, journal: Journal) ->
 
 def _pack_slices(
     job: PackJob,
-    source: Source,
+    packer: SlicePacker,
     survey: Survey,
-    schema: pa.Schema,
-    transaction: Transaction,
-    journal: Journal,
-    finished: dict[tuple[str, int], SliceResult],
+    finished: Mapping[tuple[str, int], SliceResult],
     progress: Progress,
-) -> list[SliceResult]:
-    cancelled = threading.Event()
+) -> tuple[list[SliceResult], int]:
+    """Pack every slice that isn't finished, as it is listed now; return all results in order, and how many were."""
     lock = threading.Lock()
     counts = [part.samples for part in survey.slices]
     samples = None if None in counts else sum(count or 0 for count in counts)
     total_bytes = sum(part.bytes for part in survey.slices)
-    done = [0, 0]
+    done = [0, 0, 0]
 
     def on_read(rows: int, nbytes: int) -> None:
         with lock:
@@ -177,25 +166,17 @@ def _pack_slices(
             done[1] += nbytes
             progress(done[0], samples, done[1], total_bytes)
 
-    packer = SlicePacker(
-        source,
-        survey,
-        schema,
-        transaction,
-        journal,
-        shard_bytes=job.shard_bytes,
-        cancelled=cancelled,
-        on_read=on_read,
-    )
-
     def run(part: Slice) -> SliceResult:
         known = finished.get((part.split, part.number))
-        if known is None:
+        if known is None or known.fingerprint != packer.fingerprint(part):
             return packer.pack(part)
+        with lock:
+            done[2] += 1
         on_read(known.rows + len(known.rejects), part.bytes)
         return known
 
-    return list(run_in_order(run, survey.slices, job.jobs, cancelled))
+    packer.on_read = on_read
+    return list(run_in_order(run, survey.slices, job.jobs, packer.cancelled)), done[2]
 
 
 def _splits(survey: Survey, results: list[SliceResult], transaction: Transaction) -> dict[str, Split]:

@@ -15,6 +15,7 @@ from toolkit.format.commit import Transaction
 from toolkit.format.schema import KEY
 from toolkit.format.shard import ShardRecord, ShardWriter
 from toolkit.format.sizes import row_bytes
+from toolkit.format.tables import encode_schema_table, sha256
 from toolkit.pack.journal import Journal, SliceResult
 from toolkit.sources.base import Slice, Source, Survey
 from toolkit.sources.reject import Reject
@@ -27,7 +28,12 @@ class Cancelled(Exception):  # noqa: N818 - not an error: another slice failed, 
 
 
 class SlicePacker:
-    """Packs slices of one survey. Its pack() runs on several threads, each with its own slice."""
+    """Packs slices of one survey. Its pack() runs on several threads, each with its own slice.
+
+    Attributes:
+        cancelled: Set it, and running slices stop.
+        on_read: Called with (samples, bytes read) as slices go on.
+    """
 
     def __init__(
         self,
@@ -36,10 +42,7 @@ class SlicePacker:
         schema: pa.Schema,
         transaction: Transaction,
         journal: Journal,
-        *,
         shard_bytes: int,
-        cancelled: threading.Event,
-        on_read: Callable[[int, int], None],
     ) -> None:
         self._source = source
         self._survey = survey
@@ -47,8 +50,15 @@ class SlicePacker:
         self._transaction = transaction
         self._journal = journal
         self._shard_bytes = shard_bytes
-        self._cancelled = cancelled
-        self._on_read = on_read
+        self._schema_hash = sha256(encode_schema_table(schema))
+        self.cancelled = threading.Event()
+        self.on_read: Callable[[int, int], None] = lambda rows, nbytes: None
+
+    def fingerprint(self, part: Slice) -> str:
+        """Return a hash of the slice as it was listed (files, sizes, times) and of the schema."""
+        return sha256(
+            repr((part.split, part.number, part.samples, part.bytes, part.payload, self._schema_hash)).encode()
+        )
 
     def pack(self, part: Slice) -> SliceResult:
         """Write the slice's shards and its journal entry; return what it came to.
@@ -63,21 +73,23 @@ class SlicePacker:
         hashes: list[bytes] = []
         try:
             for rows in self._source.read(self._survey, part):
-                if self._cancelled.is_set():
+                if self.cancelled.is_set():
                     raise Cancelled
                 rejects += rows.rejects
                 shards.write(rows.batch)
                 for name, counter in labels.items():
                     counter.update(rows.batch.column(name).to_pylist())
                 hashes += [xxhash.xxh3_128_digest(key.encode()) for key in rows.batch.column(KEY).to_pylist()]
-                self._on_read(rows.batch.num_rows + len(rows.rejects), rows.read_bytes)
+                self.on_read(rows.batch.num_rows + len(rows.rejects), rows.read_bytes)
             records = shards.finish()
         except BaseException:
             shards.abort()
             raise
+        self._transaction.sync_shards()
         result = SliceResult(
             split=part.split,
             number=part.number,
+            fingerprint=self.fingerprint(part),
             rows=sum(record.rows for record in records),
             records=tuple(records),
             labels={name: tuple(counter.items()) for name, counter in labels.items()},

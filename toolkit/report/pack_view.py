@@ -17,6 +17,7 @@ __all__ = ["pack_views", "plan_views"]
 
 _SHOWN_REJECTS = 5
 _SKIPPED = {
+    "pandas_index": ("index column of pandas", "index columns of pandas"),
     "hidden": ("hidden name", "hidden names"),
     "not_images": ("file of another kind", "files of other kinds"),
     "loops": ("link back to a folder above", "links back to a folder above"),
@@ -45,8 +46,8 @@ def plan_views(plan: PackPlan, job: PackJob) -> list[RenderableType]:
     views: list[RenderableType] = ["dry run: nothing is written, no image is read"]
     for name, split in plan.splits.items():
         views.append(
-            f"split {name}: {count(split.samples, 'sample')}, {count(split.tasks, 'shard')}, "
-            f"{bytes_text(split.bytes)} of source files"
+            f"split {name}: {'samples not counted' if split.samples is None else count(split.samples, 'sample')}, "
+            f"{count(split.tasks, 'slice')}, {bytes_text(split.bytes)} of source files"
         )
     classes = "none" if plan.classes is None else f"{len(plan.classes):,}"
     views.append(f"columns: {columns}; classes: {classes}; shard size {bytes_text(job.shard_bytes)}")
@@ -58,10 +59,11 @@ def _skipped(skipped: dict[str, int]) -> list[RenderableType]:
     return [f"passed over: {', '.join(parts)}"] if parts else []
 
 
-def _rejects(rejects: list[Reject], allowed: int) -> Iterable[RenderableType]:
+def _rejects(rejects: list[Reject], allowed: int | float) -> Iterable[RenderableType]:
     if not rejects:
         return
-    yield f"rejected by name or size: {count(len(rejects), 'sample')}, {allowed:,} allowed"
+    budget = f"{allowed:,}" if isinstance(allowed, int) else f"{allowed:.2%}"
+    yield f"rejected by name or size: {count(len(rejects), 'sample')}, {budget} allowed"
     for reject in rejects[:_SHOWN_REJECTS]:
         yield f"  {plain(reject.key)}: {reject.reason}"
     if len(rejects) > _SHOWN_REJECTS:

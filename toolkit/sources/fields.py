@@ -51,7 +51,9 @@ def choose_fields(fields: Mapping[str, Field], options: SourceOptions) -> list[C
         raise UsageError(f"two fields would become the column {twice!r}: --rename one of them")
     for name in columns:
         if name.startswith("__") or not name:
-            raise UsageError(f"{name!r} can't name a column: names that begin with __ are the format's own; --rename it")
+            raise UsageError(
+                f"{name!r} can't name a column: names that begin with __ are the format's own; --rename it"
+            )
     _known(options.kinds, columns, "--kind")
     return [
         Chosen(name, column, options.kinds.get(column, fields[name].kind), fields[name].type)

@@ -13,7 +13,7 @@ from toolkit.errors import NotFoundError, SourceError, did_you_mean
 from toolkit.sources.imagefolder import DEFAULT_SPLIT
 from toolkit.storage.local import storage_errors
 
-__all__ = ["InputFile", "find_files", "group_by_split"]
+__all__ = ["InputFile", "expand", "find_files", "group_by_split"]
 
 _BRACE = re.compile(r"\{([^{}]*)\}")
 _RANGE = re.compile(r"(\d+)\.\.(\d+)")
@@ -23,7 +23,7 @@ _SPLIT = re.compile(r"(?:^|[/._-])(train|validation|valid|val|test)(?=$|[/._-])"
 
 @dataclass(frozen=True, slots=True)
 class InputFile:
-    """A file to read: `path` to open it with, `name` (below what was given, "/" between parts) for keys and messages."""
+    """A file to read: `path` to open it with, `name` (below what was given, "/" between parts) for keys."""
 
     path: str
     name: str
@@ -47,7 +47,7 @@ def find_files(
     """
     found: dict[str, InputFile] = {}
     for given in paths:
-        for path in _expand(given):
+        for path in expand(given):
             with storage_errors("read", path):
                 for name, file in _below(path, suffixes):
                     found[file] = InputFile(file, name, os.path.getsize(file))
@@ -90,8 +90,12 @@ def _split_word(name: str) -> str | None:
     return match[1] if match else None
 
 
-def _expand(given: str) -> list[str]:
-    """Return the paths that a brace list or glob pattern stands for. A path that is there is itself."""
+def expand(given: str) -> list[str]:
+    """Return the paths that a brace list or glob pattern stands for; a path that is there stands for itself.
+
+    Raises:
+        NotFoundError: One of them isn't there.
+    """
     if os.path.exists(given):
         return [given]
     paths = []

@@ -9,7 +9,7 @@ import enum
 import os
 import re
 import unicodedata
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from toolkit.errors import NotFoundError, SourceError, UsageError, did_you_mean
 from toolkit.sources.classes import check_class_names, read_classes
@@ -99,12 +99,14 @@ class Entry:
         path: Absolute path to open it with (its part above the source may hold surrogate escapes).
         label: Index in the class map; None without a class folder.
         bytes: Size when it was listed.
+        mtime_ns: When it was last changed, as listed.
     """
 
     key: str
     path: str
     label: int | None
     bytes: int
+    mtime_ns: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,11 +303,12 @@ def _check_all_labelled(base: str, found: dict[str, list[Found]], classes: tuple
 
 def _take(items: list[Found], ids: dict[str, int] | None, limit: int | None, rejects: list[Reject]) -> list[Entry]:
     entries: list[Entry] = []
-    for folder, key, path, size, reason in items:
+    for folder, key, path, size, reason, mtime_ns in items:
         if len(entries) == limit:
             break
         if reason is None:
-            entries.append(Entry(key, path, None if ids is None or folder is None else ids[folder], size))
+            label = None if ids is None or folder is None else ids[folder]
+            entries.append(Entry(key, path, label, size, mtime_ns))
         else:
             rejects.append(Reject(printable(path), printable(key), reason))
     return entries

@@ -7,10 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from toolkit.errors import UsageError
-from toolkit.format.schema import Kind
+from toolkit.format.kinds import Kind
 from toolkit.sources.imagefolder import LabelMode
 
 __all__ = ["Missing", "SourceKind", "SourceOptions"]
+
+
+# Options that the command line calls otherwise.
+_FLAGS = {"kinds": "kind", "mapping": "map", "raw": "tfrecord_raw"}
 
 
 class SourceKind(enum.Enum):
@@ -73,5 +77,5 @@ class SourceOptions:
         unused = SourceOptions(paths=(), slice_bytes=0)
         for name in names:
             if getattr(self, name) != getattr(unused, name):
-                flag = "--" + name.replace("_", "-")
+                flag = "--" + _FLAGS.get(name, name).replace("_", "-")
                 raise UsageError(f"{flag} means nothing for a source of kind {kind.value}: leave it out")

@@ -61,6 +61,7 @@ class Found(NamedTuple):
         path: Path to open it with.
         bytes: Its size; 0 when there is a reason.
         reason: Why it can't be packed, or None.
+        mtime_ns: When it was last changed; 0 when there is a reason.
     """
 
     folder: str | None
@@ -68,6 +69,7 @@ class Found(NamedTuple):
     path: str
     bytes: int
     reason: str | None
+    mtime_ns: int = 0
 
 
 @dataclass(slots=True)
@@ -320,7 +322,7 @@ def _inspect(entry: os.DirEntry[str], top: str | None, key: str) -> Found:
         return _rejected(top, key, entry.path, NOT_REGULAR)
     if info.st_size == 0:
         return _rejected(top, key, entry.path, EMPTY)
-    return Found(top, key, entry.path, info.st_size, None)
+    return Found(top, key, entry.path, info.st_size, None, info.st_mtime_ns)
 
 
 def _may_be_lost_folder(entry: os.DirEntry[str]) -> bool:

@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from command import Cli, encoded, put
+
+
+def test_older_versions_are_listed_then_removed(cli: Cli, flowers: Path, packed: Path, tmp_path: Path) -> None:
+    old = json.loads((packed / "manifest.json").read_bytes())
+    assert old["parent"] is None
+    put(tmp_path, "src/a/1.jpg", encoded(20, 20))
+    assert cli("pack", tmp_path / "src", packed, "--on-existing", "overwrite").code == 0
+    listed = cli("gc", packed)
+    assert listed.code == 0
+    assert listed.last_line.endswith("deleted=false")
+    names = listed.out.splitlines()[:-1]
+    assert all((packed / name).exists() for name in names)
+    document = json.loads(cli("gc", packed, "--json").out)
+    assert (document["schema"], document["deleted"], document["files"]) == ("toolkit.gc/1", False, names)
+    removed = cli("gc", packed, "--delete")
+    assert removed.last_line == listed.last_line.replace("false", "true")
+    assert not any((packed / name).exists() for name in names)
+    assert cli("verify", packed, "--full").code == 0
+    assert cli("gc", packed).last_line == "files=0 bytes=0 deleted=false"
+
+
+def test_a_pin_that_is_not_there_removes_nothing(cli: Cli, packed: Path) -> None:
+    ended = cli("gc", packed, "--keep", "0" * 12, "--delete")
+    assert ended.code == 4
+    assert "no version with the pin" in ended.err
+
+
+def test_head_prints_a_sample_a_line(cli: Cli, packed: Path) -> None:
+    ended = cli("head", packed, "--split", "train", "-n", "3")
+    assert ended.code == 0
+    samples = [json.loads(line) for line in ended.out.splitlines()]
+    assert [sample["__key__"] for sample in samples] == ["train/daisy/0.jpg", "train/daisy/1.jpg", "train/daisy/2.jpg"]
+    assert samples[0]["label"] == {"id": 0, "name": "daisy"}
+    assert samples[0]["image"]["bytes"] > 0
+    assert cli("head", packed, "--split", "tain").code == 2
+    assert cli("head", packed, "--split", "val", "-n", "100").out.count("\n") == 4

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pictures import encode, make_folder, picture
+
+import toolkit
+from toolkit.errors import ExistsError, NotFoundError, PinMismatchError
+from toolkit.format.commit import locked
+from toolkit.loader.verify import Level, verify
+from toolkit.pack.collect import collect
+from toolkit.pack.job import OnExisting, PackJob
+from toolkit.pack.run import pack
+
+
+@pytest.fixture
+def three(tmp_path: Path) -> tuple[Path, list[str]]:
+    """A dataset of three versions, the last one current; and their pins."""
+    source = make_folder(tmp_path / "src", {"a": 4, "b": 3})
+    pins = []
+    for number in range(3):
+        (source / f"a/more{number}.jpg").write_bytes(encode(picture(50 + number)))
+        job = PackJob(source=str(source), dataset=str(tmp_path / "ds"), on_existing=OnExisting.OVERWRITE)
+        pins.append(pack(job).pin)
+    return tmp_path / "ds", pins
+
+
+def files(root: Path) -> set[str]:
+    return {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file() and path.name != ".lock"}
+
+
+def test_nothing_is_removed_unless_asked(three: tuple[Path, list[str]]) -> None:
+    root, pins = three
+    before = files(root)
+    found = collect(str(root))
+    assert files(root) == before
+    assert not found.deleted
+    assert found.kept == (pins[2],)
+    assert f"manifests/{pins[0]}.json" in found.files
+    assert found.bytes == sum((root / name).stat().st_size for name in found.files)
+
+
+def test_kept_versions_stay_whole_and_others_go(three: tuple[Path, list[str]]) -> None:
+    root, pins = three
+    found = collect(str(root), keep=[pins[0][:12]], delete=True)
+    assert files(root).isdisjoint(found.files)
+    for pin in (pins[0], pins[2]):
+        assert not verify(f"{root}@sha256:{pin}", level=Level.FULL).findings
+        assert (root / "reports" / f"{pin}.provenance.json").exists()
+    with pytest.raises(PinMismatchError):
+        toolkit.open(f"{root}@sha256:{pins[1]}")
+    assert collect(str(root), keep=[pins[0]], delete=True).files == ()
+
+
+def test_what_a_killed_pack_left_goes_too(three: tuple[Path, list[str]]) -> None:
+    root, _ = three
+    (root / "shards/train-000009-0123456789abcdef.arrow").write_bytes(b"orphan")
+    found = collect(str(root), delete=True)
+    assert "shards/train-000009-0123456789abcdef.arrow" in found.files
+    assert not verify(root, level=Level.FULL).findings
+
+
+def test_it_refuses_when_it_could_harm(three: tuple[Path, list[str]], tmp_path: Path) -> None:
+    root, _ = three
+    with pytest.raises(PinMismatchError, match="no version with the pin"):
+        collect(str(root), keep=["0" * 12], delete=True)
+    with locked(str(root)), pytest.raises(ExistsError, match="another pack"):
+        collect(str(root), delete=True)
+    (root / ".journal").mkdir()
+    with pytest.raises(ExistsError, match="unfinished pack"):
+        collect(str(root), delete=True)
+    with pytest.raises(NotFoundError):
+        collect(str(tmp_path / "nowhere"), delete=True)

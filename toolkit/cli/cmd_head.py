@@ -1,0 +1,34 @@
+"""`toolkit head`: the first samples of a dataset, one JSON object a line."""
+
+from __future__ import annotations
+
+import json as json_module
+from typing import Annotated
+
+import typer
+
+from toolkit.cli.options import DatasetArgument, DebugOption, at_least, envvar
+from toolkit.cli.output import print_line
+
+__all__ = ["head"]
+
+
+def head(
+    dataset: DatasetArgument,
+    split: Annotated[
+        str | None,
+        typer.Option("--split", envvar=envvar("--split"), help="The split; may be left out when there is only one."),
+    ] = None,
+    samples: Annotated[
+        int,
+        typer.Option("--samples", "-n", envvar=envvar("--samples"), parser=at_least(0), metavar="N", help="How many."),
+    ] = 5,
+    debug: DebugOption = False,
+) -> None:
+    """Print the first samples of DATASET, one JSON object a line; bytes as their length, labels with their name."""
+    from toolkit.loader.dataset import open as open_dataset
+    from toolkit.report.sample_view import sample_document
+
+    ds = open_dataset(dataset, split=split)
+    for row in range(min(samples, len(ds))):
+        print_line(json_module.dumps(sample_document(ds[row], ds.class_names), ensure_ascii=False))

@@ -1,0 +1,32 @@
+"""A sample as JSON that a person can read: bytes by their length, labels with their name."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+__all__ = ["sample_document"]
+
+
+def sample_document(sample: Mapping[str, Any], class_names: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
+    """Return the sample with every value as JSON has it."""
+    document = {}
+    for column, value in sample.items():
+        if column in class_names and value is not None:
+            document[column] = {"id": value, "name": class_names[column][value]}
+        else:
+            document[column] = _plain(value)
+    return document
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return {"bytes": len(value)}
+    if isinstance(value, Mapping):
+        return {str(name): _plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if value is None or isinstance(value, bool | int | str) or (isinstance(value, float) and math.isfinite(value)):
+        return value
+    return str(value)

@@ -1,0 +1,72 @@
+"""Tell what kind of source an input is: a file by its first bytes, a folder by the files in it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+
+from toolkit.errors import SourceError
+from toolkit.sources.files import expand
+from toolkit.sources.options import SourceKind
+from toolkit.sources.parquet_files import looks_like_parquet
+from toolkit.sources.scan import IMAGE_EXTENSIONS
+from toolkit.sources.tfrecord_records import looks_like_tfrecord
+from toolkit.sources.webdataset import looks_like_webdataset
+from toolkit.storage.local import storage_errors
+
+__all__ = ["find_kind"]
+
+_MOST_FILES_LOOKED_AT = 200
+_BY_CONTENT = {
+    SourceKind.PARQUET: looks_like_parquet,
+    SourceKind.WEBDATASET: looks_like_webdataset,
+    SourceKind.TFRECORD: looks_like_tfrecord,
+}
+
+
+def find_kind(paths: Sequence[str]) -> SourceKind:
+    """Return the kind of the input.
+
+    A folder with an image file among its first files is an image folder. Other folders are what their files are, by
+    content; files of several kinds, or of none, are not guessed at.
+
+    Raises:
+        NotFoundError: A path isn't there.
+        SourceError: It is of no kind that is known, or of several.
+    """
+    first = expand(paths[0])[0]
+    if not os.path.isdir(first):
+        kind = _file_kind(first)
+        if kind is None:
+            raise SourceError(
+                f"{first!r} is neither Parquet, TFRecord nor a tar: give --source-kind if it is one all the same"
+            )
+        return kind
+    with storage_errors("read", first):
+        found = {kind for kind in map(_kind_in_folder, _some_files(first)) if kind is not None}
+    if len(found) > 1:
+        names = " and ".join(sorted(kind.value for kind in found))
+        raise SourceError(f"{first!r} holds files of several kinds ({names}): say which with --source-kind")
+    # An image may lie further down than was looked; and a folder of nothing gets the image folder's own message.
+    return found.pop() if found else SourceKind.IMAGEFOLDER
+
+
+def _file_kind(path: str) -> SourceKind | None:
+    return next((kind for kind, looks in _BY_CONTENT.items() if looks(path)), None)
+
+
+def _kind_in_folder(path: str) -> SourceKind | None:
+    return SourceKind.IMAGEFOLDER if path.lower().endswith(tuple(IMAGE_EXTENSIONS)) else _file_kind(path)
+
+
+def _some_files(folder: str) -> Iterator[str]:
+    """Yield the first files below a folder, in the order of their names, hidden ones left out."""
+    left = _MOST_FILES_LOOKED_AT
+    for base, folders, files in os.walk(folder, followlinks=True):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(files):
+            if left == 0:
+                return
+            if not name.startswith((".", "_")) and os.path.isfile(os.path.join(base, name)):
+                left -= 1
+                yield os.path.join(base, name)
