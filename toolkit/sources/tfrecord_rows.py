@@ -1,0 +1,144 @@
+"""Make the rows of a TFRecord slice: take each column's value from a record, or say why there is no row.
+
+Where records come from, and which columns there are, is decided elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+from toolkit.format.schema import Column, Kind
+from toolkit.sources.base import Rows, Survey, rows_schema
+from toolkit.sources.images import NotAnImageError, check_header
+from toolkit.sources.options import Missing, SourceOptions
+from toolkit.sources.reject import Reject
+from toolkit.sources.tfrecord_example import NotAnExampleError, Shape, parser, value_of
+from toolkit.sources.tfrecord_records import Record
+
+__all__ = ["RowMaker"]
+
+_NPY_MAGIC = b"\x93NUMPY"
+
+
+class _UnfitError(ValueError):
+    """Why a value can't be stored in its column."""
+
+
+class RowMaker:
+    """Makes rows of the survey's columns, and keeps them until they are taken."""
+
+    def __init__(self, survey: Survey, options: SourceOptions, field_of: Callable[[str], str]) -> None:
+        """`field_of` tells which feature becomes a column."""
+        self._parse = None if options.raw else parser()
+        self._missing = options.missing
+        self._key = options.key
+        self._schema = rows_schema(survey)
+        self._columns = [
+            (column.name, field_of(column.name), _shape(survey.types[column.name], column.kind), _store(column, survey))
+            for column in survey.columns
+        ]
+        self._rows: list[list[Any]] = [[] for _ in self._schema]
+        self._rejects: list[Reject] = []
+
+    def add(self, record: Record, path: str, key: str) -> None:
+        """Make the row of a record, or its reject; or neither when it is left out on purpose.
+
+        `path` is the record's file; `key` its key unless a feature holds it. Both are printable.
+        """
+        try:
+            if record.payload is None:
+                raise _UnfitError(record.fault)
+            example = record.payload if self._parse is None else self._parse(record.payload)
+            values = [self._take(example, field, shape) for _, field, shape, _ in self._columns]
+            if self._missing is Missing.SKIP and any(value is None for value in values):
+                return
+            if self._key is not None:
+                key = _key(self._take(example, self._key, Shape.SINGLE), self._key)
+            row = [key, *(self._stored(value, *of) for value, of in zip(values, self._columns, strict=True))]
+        except (_UnfitError, NotAnExampleError) as fault:
+            self._rejects.append(Reject(source=f"{path}#{record.number}", key=key, reason=str(fault)))
+        else:
+            for column, value in zip(self._rows, row, strict=True):
+                column.append(value)
+
+    def take(self, read_bytes: int) -> Rows:
+        """Return the rows and rejects since the last time, and forget them."""
+        arrays = [pa.array(values, field.type) for values, field in zip(self._rows, self._schema, strict=True)]
+        made = Rows(pa.RecordBatch.from_arrays(arrays, schema=self._schema), tuple(self._rejects), read_bytes)
+        self._rows = [[] for _ in self._schema]
+        self._rejects = []
+        return made
+
+    def _take(self, example: Any, field: str, shape: Shape) -> Any:
+        return example if self._parse is None else value_of(example, field, shape)
+
+    def _stored(self, value: Any, column: str, field: str, _: Shape, store: Callable[[Any], Any]) -> Any:
+        if value is None:
+            if self._missing is Missing.NULL:
+                return None
+            raise _UnfitError(f"lacks the feature {field!r}")
+        try:
+            return store(value)
+        except (_UnfitError, NotAnImageError) as fault:
+            raise _UnfitError(f"{column}: {fault}") from fault
+
+
+def _shape(dtype: pa.DataType, kind: Kind) -> Shape:
+    if kind is not Kind.VALUE or not pa.types.is_list(dtype):
+        return Shape.SINGLE
+    return Shape.SEQUENCE if pa.types.is_list(dtype.value_type) else Shape.LIST
+
+
+def _store(column: Column, survey: Survey) -> Callable[[Any], Any]:
+    """Return what turns a feature's value into the column's, or raises _UnfitError or NotAnImageError."""
+    match column.kind:
+        case Kind.IMAGE:
+            return _image
+        case Kind.TENSOR:
+            return _tensor
+        case Kind.LABEL:
+            names = survey.classes[column.name]
+            ids = {name: i for i, name in enumerate(names)}
+            return lambda value: _label(value, ids)
+        case Kind.TEXT | Kind.JSON:
+            return _text
+    return lambda value: value
+
+
+def _image(value: bytes) -> dict[str, bytes | None]:
+    check_header(value)
+    return {"bytes": value, "path": None}
+
+
+def _tensor(value: bytes) -> bytes:
+    if not value.startswith(_NPY_MAGIC):
+        raise _UnfitError("no NumPy file (.npy)")
+    return value
+
+
+def _label(value: int | bytes, ids: dict[str, int]) -> int:
+    if isinstance(value, int):
+        if not 0 <= value < len(ids):
+            raise _UnfitError(f"label {value} is not one of 0 to {len(ids) - 1}")
+        return value
+    name = _text(value)
+    if name not in ids:
+        raise _UnfitError(f"{name!r} is not among the classes")
+    return ids[name]
+
+
+def _text(value: bytes) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError as error:
+        raise _UnfitError("not UTF-8 text") from error
+
+
+def _key(value: int | bytes | None, field: str) -> str:
+    text = "" if value is None else str(value) if isinstance(value, int) else _text(value)
+    if not text:
+        raise _UnfitError(f"no key: the feature {field!r} is missing or empty")
+    return text

@@ -1,0 +1,379 @@
+"""WebDataset tars as a source: consecutive members with the same key are a sample, each extension a column."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+import numpy as np
+import pyarrow as pa
+
+from toolkit.errors import SourceError, UsageError
+from toolkit.format.schema import IMAGE_TYPE, Kind
+from toolkit.sources.base import Rows, Slice, Source, Survey, rows_schema
+from toolkit.sources.fields import Chosen, make_column
+from toolkit.sources.files import InputFile, find_files, group_by_split
+from toolkit.sources.options import Missing, SourceKind, SourceOptions
+from toolkit.sources.reject import Reject
+from toolkit.sources.scan import printable
+from toolkit.sources.tar import FILE, FOLDER, LINK, SPARSE, Member, Tar, TarFile, is_tar, open_tar
+from toolkit.sources.webdataset_parts import (
+    UnfitError,
+    check_labels,
+    choose_parts,
+    converter,
+    holds_two_images,
+    read_parts,
+    split_name,
+    unsafe,
+)
+
+__all__ = ["WebDatasetSource", "looks_like_webdataset"]
+
+_SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.zst", ".tzst")
+_ROW_OVERHEAD_BYTES = 96  # what a row takes beside its parts: key, digest, offsets, validity; generous
+_PIECE_BYTES = 4 * 1024 * 1024
+_READ_BYTES = 4 * 1024 * 1024
+_SURVEY_READ_BYTES = 16 * 1024
+_LARGEST_VALUE = (1 << 31) - 1
+
+_SKIPPED = ("folders", "hidden", "links", "meta", "missing", "no_extension", "other_types", "sparse")
+_SKIPPED_KINDS = {FOLDER: "folders", LINK: "links", SPARSE: "sparse"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What a slice is: `samples` of a tar from offset `start` up to `end`, and the extensions of each column."""
+
+    tar: TarFile
+    start: int
+    end: int | None
+    samples: int
+    columns: tuple[tuple[str, ...], ...]
+
+
+@dataclass(slots=True)
+class _Span:
+    """A slice to be, while the columns aren't known: how many samples have which extensions."""
+
+    split: str
+    tar: TarFile
+    start: int
+    end: int | None = None
+    samples: int = 0
+    read_bytes: int = 0
+    row_bytes: int = 0
+    extensions: Counter[tuple[str, ...]] = field(default_factory=Counter)
+
+
+@dataclass(slots=True)
+class _Sample:
+    """A sample that is being gathered. `fault` is why it is unusable; `parts` are its members by extension."""
+
+    key: str
+    start: int
+    parts: dict[str, tuple[Member, memoryview | None]] = field(default_factory=dict)
+    fault: str | None = None
+
+
+class WebDatasetSource(Source):
+    """Tars of samples, plain, gzip or zstd."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        options.refuse(SourceKind.WEBDATASET, "label_mode", "require_labels", "raw")
+        if options.key is not None:
+            raise UsageError(
+                "--key: the samples of a WebDataset have their keys from the names in the tar: leave it out"
+            )
+        self._options = options
+
+    def survey(self) -> Survey:
+        """Read the headers of all tars; compressed ones are read whole for it."""
+        options = self._options
+        files = find_files(options.paths, _SUFFIXES, include=options.include, exclude=options.exclude)
+        groups = group_by_split(files, options.split)
+        skipped: Counter[str] = Counter(dict.fromkeys(_SKIPPED, 0))
+        spans = [span for split, group in groups.items() for span in self._scan(split, group, skipped)]
+        met = Counter[tuple[str, ...]]()
+        for span in spans:
+            met.update(span.extensions)
+        if not any(span.samples for span in spans):
+            raise SourceError(
+                f"no sample in {', '.join(map(repr, options.paths))}: "
+                f"{len(files)} tars, passed over {_counts(skipped)}. Samples are files called KEY.EXTENSION"
+            )
+        extensions = list(dict.fromkeys(extension for signature in met for extension in signature))
+        chosen = choose_parts(extensions, any(holds_two_images(signature) for signature in met), options)
+        check_labels(chosen, options)
+        made = [make_column(one.column, one.kind, one.type) for one in chosen]
+        if options.missing is Missing.SKIP:
+            skipped["missing"] = sum(met[signature] for signature in met if not _is_whole(signature, chosen))
+        return Survey(
+            columns=tuple(column for column, _ in made),
+            types={column.name: dtype for column, dtype in made},
+            classes={one.column: options.classes or () for one in chosen if one.kind is Kind.LABEL},
+            splits=tuple(groups),
+            slices=tuple(self._slices(spans, chosen)),
+            skipped=skipped,
+            options={
+                "classes_given": options.classes is not None,
+                "columns": None if options.columns is None else list(options.columns),
+                "exclude": list(options.exclude),
+                "include": list(options.include),
+                "kinds": {name: kind.value for name, kind in options.kinds.items()},
+                "limit": options.limit,
+                "mapping": None if options.mapping is None else dict(options.mapping),
+                "missing": options.missing.value,
+                "rename": dict(options.rename),
+                "source_kind": SourceKind.WEBDATASET.value,
+                "split": options.split,
+            },
+        )
+
+    def read(self, survey: Survey, part: Slice) -> Iterator[Rows]:
+        """Read the slice's part of its tar."""
+        payload = cast(_Part, part.payload)
+        rows = _RowsBuilder(survey, payload, self._options.missing)
+        wanted = frozenset(extension for column in payload.columns for extension in column)
+        samples = 0
+        with open_tar(payload.tar.path, chunk_bytes=_READ_BYTES, start=payload.start, known=payload.tar) as tar:
+            for sample, end in _gather(tar, payload.end, wanted):
+                samples += 1
+                if rows.is_full(end - sample.start):
+                    yield rows.take(tar.consumed)
+                rows.add(sample, end - sample.start)
+            if samples != payload.samples:
+                raise SourceError(f"{payload.tar.path!r} changed during the pack: pack again when nothing writes to it")
+            yield rows.take(tar.consumed)
+
+    def _scan(self, split: str, files: Sequence[InputFile], skipped: Counter[str]) -> Iterator[_Span]:
+        """Yield the spans of a split's tars, up to the limit."""
+        left = self._options.limit
+        for file in files:
+            if left == 0:
+                return
+            with open_tar(file.path, chunk_bytes=_SURVEY_READ_BYTES) as tar:
+                for span in self._scan_tar(split, tar, left, skipped):
+                    yield span
+                    left = None if left is None else left - span.samples
+
+    def _scan_tar(self, split: str, tar: Tar, limit: int | None, skipped: Counter[str]) -> Iterator[_Span]:
+        """Cut one tar where the parts that can be wanted fill a slice; a compressed one isn't cut."""
+        asked = [*(self._options.mapping or {}).values(), *(self._options.columns or ())]
+        wanted = {extension for name in asked for extension in read_parts(name)} or None
+        span = _Span(split, tar.file, 0)
+        for taken, (sample, end) in enumerate(_gather(tar, None, frozenset(), skipped)):
+            if taken == limit:
+                span.end = sample.start
+                break
+            size = 2 * len(sample.key) + _ROW_OVERHEAD_BYTES
+            size += sum(part.size for name, (part, _) in sample.parts.items() if wanted is None or name in wanted)
+            if span.samples and not tar.file.compression and span.row_bytes + size > self._options.slice_bytes:
+                span.end = sample.start
+                yield span
+                span = _Span(split, tar.file, sample.start)
+            span.samples += 1
+            span.row_bytes += size
+            span.read_bytes = end - span.start
+            if sample.fault is None:
+                span.extensions[tuple(sample.parts)] += 1
+        if tar.file.compression:
+            span.read_bytes = tar.consumed
+        if span.samples:
+            yield span
+
+    def _slices(self, spans: Iterable[_Span], chosen: Sequence[Chosen]) -> Iterator[Slice]:
+        columns = tuple(read_parts(one.field) for one in chosen)
+        numbers = Counter[str]()
+        for span in spans:
+            samples = span.samples
+            if self._options.missing is Missing.SKIP:
+                samples -= sum(count for met, count in span.extensions.items() if not _is_whole(met, chosen))
+            payload = _Part(span.tar, span.start, span.end, span.samples, columns)
+            yield Slice(span.split, numbers[span.split], samples, span.read_bytes, payload)
+            numbers[span.split] += 1
+
+
+def looks_like_webdataset(path: str | os.PathLike[str]) -> bool:
+    """Tell whether a file, or the first that is called so in a folder, begins as a tar does, compressed or not.
+
+    A zstd file is taken at its name's word when the package that reads it is missing.
+
+    Raises:
+        NotFoundError: Nothing is there.
+        StorageError: It can't be read.
+    """
+    try:
+        first = find_files([os.fsdecode(path)], _SUFFIXES)[0]
+    except SourceError:
+        return False
+    try:
+        return is_tar(first.path)
+    except UsageError:
+        return first.name.endswith(_SUFFIXES)
+
+
+def _counts(skipped: Counter[str]) -> str:
+    return ", ".join(f"{number} {name}" for name, number in skipped.items() if number) or "nothing"
+
+
+def _is_whole(extensions: Iterable[str], chosen: Iterable[Chosen]) -> bool:
+    met = frozenset(extensions)
+    return all(not met.isdisjoint(read_parts(one.field)) for one in chosen)
+
+
+def _gather(
+    tar: Tar, end: int | None, wanted: frozenset[str], skipped: Counter[str] | None = None
+) -> Iterator[tuple[_Sample, int]]:
+    """Yield the samples of a tar up to offset `end`, each with the offset where its last member ends.
+
+    Args:
+        tar: The tar, at the first header of a sample.
+        end: Where to stop; None for the end of the archive.
+        wanted: Extensions of the parts to read; a part too large for a value is not read.
+        skipped: Where to count members that belong to no sample.
+    """
+    skipped = Counter() if skipped is None else skipped
+    sample: _Sample | None = None
+    stop = 0
+    for member in tar.members(end):
+        reason = _skip_reason(member)
+        if reason is not None:
+            skipped[reason] += 1
+            continue
+        key, extension = split_name(member.name)
+        if sample is None or key != sample.key:
+            if sample is not None:
+                yield sample, stop
+            sample = _Sample(key, member.start)
+        stop = member.data + member.size
+        sample.fault = sample.fault or unsafe(member.name)
+        if extension in sample.parts:
+            sample.fault = sample.fault or f"two of its members have the extension {extension}"
+        elif sample.fault is None:
+            read = extension in wanted and member.size <= _LARGEST_VALUE
+            sample.parts[extension] = (member, tar.read(member) if read else None)
+    if sample is not None:
+        yield sample, stop
+
+
+def _skip_reason(member: Member) -> str | None:
+    """Tell why a member belongs to no sample; what webdataset passes over, and hidden files."""
+    if member.kind != FILE:
+        return _SKIPPED_KINDS.get(member.kind, "other_types")
+    name = member.name
+    if name.startswith("/") or (".." in name and ".." in name.split("/")):
+        return None  # to be told of, whatever else it is
+    base = name[name.rfind("/") + 1 :]
+    if base.startswith("."):
+        return "hidden"
+    if name.startswith("__"):
+        top = name.partition("/")[0]
+        if len(top) > 3 and top.endswith("__"):
+            return "meta"
+    return None if "." in base else "no_extension"
+
+
+class _RowsBuilder:
+    """Turns samples into pieces of rows. Borrows the chunks of the tar that its pending values lie in."""
+
+    def __init__(self, survey: Survey, part: _Part, missing: Missing) -> None:
+        self._schema = rows_schema(survey)
+        self._tar = part.tar
+        self._missing = missing
+        self._columns = [
+            (column.name, column.kind, extensions, converter(column.kind, survey.classes.get(column.name)))
+            for column, extensions in zip(survey.columns, part.columns, strict=True)
+        ]
+        self._told = 0 if part.tar.compression else part.start  # up to where reading was reported
+        self._begin()
+
+    def is_full(self, nbytes: int) -> bool:
+        """Tell whether a sample that spans `nbytes` of the tar belongs to the next piece."""
+        return self._span > 0 and self._span + nbytes > _PIECE_BYTES
+
+    def add(self, sample: _Sample, nbytes: int) -> None:
+        """Add a sample, or the reject it is."""
+        self._span += nbytes
+        reason = sample.fault
+        if reason is None:
+            lacking = [parts for _, _, parts, _ in self._columns if sample.parts.keys().isdisjoint(parts)]
+            if lacking and self._missing is Missing.SKIP:
+                return
+            if lacking and self._missing is Missing.ERROR:
+                reason = f"lacks the part {' or '.join(lacking[0])}; has {', '.join(sample.parts)}"
+            else:
+                reason = self._convert(sample)
+        if reason is not None:
+            place = f"{os.path.abspath(self._tar.path)}, sample at byte {sample.start}"
+            self._rejects.append(Reject(printable(place), _safe_key(sample.key), printable(reason)))
+
+    def take(self, consumed: int) -> Rows:
+        """Return the rows and rejects since the last call."""
+        arrays = [pa.array(self._keys, pa.string())]
+        for name, kind, _, _ in self._columns:
+            values = self._values[name]
+            if kind is Kind.IMAGE:
+                mask = pa.array([value is None for value in values], pa.bool_())
+                children = [_binary_array(values), pa.array(self._paths[name], pa.string())]
+                arrays.append(pa.StructArray.from_arrays(children, fields=list(IMAGE_TYPE), mask=mask))
+            elif self._schema.field(name).type == pa.binary():
+                arrays.append(_binary_array(values))
+            else:
+                arrays.append(pa.array(values, self._schema.field(name).type))
+        rows = Rows(
+            pa.RecordBatch.from_arrays(arrays, schema=self._schema), tuple(self._rejects), consumed - self._told
+        )
+        self._told = consumed
+        self._begin()
+        return rows
+
+    def _begin(self) -> None:
+        self._span = 0
+        self._keys: list[str] = []
+        self._values: dict[str, list[object]] = {name: [] for name, _, _, _ in self._columns}
+        self._paths: dict[str, list[str | None]] = {name: [] for name, _, _, _ in self._columns}
+        self._rejects: list[Reject] = []
+
+    def _convert(self, sample: _Sample) -> str | None:
+        """Append the sample's values; return why it has none instead."""
+        found: list[tuple[object, str | None]] = []
+        for _, _, extensions, convert in self._columns:
+            extension = next((one for one in extensions if one in sample.parts), None)
+            if extension is None:
+                found.append((None, None))
+                continue
+            member, data = sample.parts[extension]
+            if data is None:
+                return f"{extension}: {member.size} bytes are more than a value can have (2 GiB)"
+            try:
+                found.append((convert(data), member.name.rpartition("/")[2]))
+            except UnfitError as fault:
+                return f"{extension}: {fault}"
+        self._keys.append(sample.key)
+        for (name, _, _, _), (value, path) in zip(self._columns, found, strict=True):
+            self._values[name].append(value)
+            self._paths[name].append(path)
+        return None
+
+
+def _binary_array(values: Sequence[object]) -> pa.Array:
+    """Return the values as one array, copied once."""
+    offsets = np.zeros(len(values) + 1, np.int32)
+    np.cumsum([0 if value is None else len(value) for value in values], out=offsets[1:])  # type: ignore[arg-type]
+    data = pa.py_buffer(b"".join(value for value in values if value is not None))  # type: ignore[misc]
+    valid = None
+    if any(value is None for value in values):
+        valid = pa.array([value is not None for value in values], pa.bool_()).buffers()[1]
+    return pa.Array.from_buffers(pa.binary(), len(values), [valid, pa.py_buffer(offsets), data])
+
+
+def _safe_key(key: str) -> str:
+    """Return a key for a report: as it is, or without what would lead elsewhere."""
+    if unsafe(key) is None:
+        return key
+    parts = [part for part in key.replace("\0", "_").split("/") if part not in ("", ".", "..")]
+    return printable("/".join(parts)) or "_"

@@ -1,0 +1,242 @@
+"""What the members of a WebDataset sample are by name, which columns they become, and the values of their bytes.
+
+Reads no file.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+from numpy.lib import format as npy
+
+from toolkit.errors import UsageError
+from toolkit.format.schema import IMAGE_TYPE, Kind
+from toolkit.sources.fields import Chosen, Field, choose_fields
+from toolkit.sources.images import NotAnImageError, check_header
+from toolkit.sources.options import SourceOptions
+from toolkit.sources.scan import IMAGE_EXTENSIONS
+
+__all__ = [
+    "UnfitError",
+    "check_labels",
+    "choose_parts",
+    "converter",
+    "holds_two_images",
+    "read_parts",
+    "split_name",
+    "unsafe",
+]
+
+_IMAGES = frozenset(extension[1:] for extension in IMAGE_EXTENSIONS) | {"pbm", "pnm"}
+_KINDS = {
+    **dict.fromkeys(_IMAGES, Kind.IMAGE),
+    "cls": Kind.SCALAR,
+    **dict.fromkeys(("txt", "text", "transcript"), Kind.TEXT),
+    **dict.fromkeys(("json", "jsn"), Kind.JSON),
+    "npy": Kind.TENSOR,
+}
+_TYPES = {
+    Kind.IMAGE: IMAGE_TYPE,
+    Kind.LABEL: pa.int64(),
+    Kind.SCALAR: pa.int64(),
+    Kind.TEXT: pa.string(),
+    Kind.JSON: pa.string(),
+    Kind.TENSOR: pa.binary(),
+    Kind.BYTES: pa.binary(),
+    Kind.VALUE: pa.binary(),
+}
+_INTEGER = re.compile(rb"\s*([+-]?[0-9]{1,19})\s*")
+_SHOWN_BYTES = 40
+
+Converter = Callable[[memoryview], object]
+
+
+class UnfitError(ValueError):
+    """Why bytes are no value of their column."""
+
+
+def split_name(name: str) -> tuple[str, str]:
+    """Return a member's key and extension, cut at the first dot of the file name; extension "" without one.
+
+    As in webdataset, whose keys these are: the folder belongs to the key, the extension is in lower case.
+    """
+    slash = name.rfind("/") + 1
+    dot = name.find(".", slash)
+    return (name, "") if dot < 0 else (name[:dot], name[dot + 1 :].lower())
+
+
+def unsafe(name: str) -> str | None:
+    """Tell why a member's name can't be trusted or stored, or None."""
+    if name.startswith("/") or (".." in name and ".." in name.split("/")):
+        return f"its member {name!a} leads outside the archive"
+    if "\0" in name:
+        return f"its member {name!a} has a NUL in its name"
+    if not name.isascii():
+        try:
+            name.encode()
+        except UnicodeEncodeError:
+            return f"its member {name!a} has a name that is not valid UTF-8"
+    return None
+
+
+def choose_parts(extensions: Sequence[str], together: bool, options: SourceOptions) -> list[Chosen]:
+    """Return the columns to make of the extensions that were met.
+
+    A field is an extension, or several that stand for one column, as webdataset writes them: "jpg;png".
+
+    Args:
+        extensions: In the order they were met.
+        together: A sample has two images with plain extensions, so these can't be one column.
+        options: What is asked for.
+
+    Raises:
+        UsageError: An option names a field or column that isn't there, or two columns would have one name.
+    """
+    images = [extension for extension in extensions if extension in _IMAGES]
+    names: dict[str, str] = {}  # field -> column, as far as options say nothing
+    for extension in extensions:
+        if extension not in _IMAGES or (together and len(images) > 1):
+            names[extension] = "label" if extension == "cls" else _identifier(extension)
+        else:
+            names[";".join(images)] = "image"
+    for name in [*(options.mapping or {}).values(), *(options.columns or ())]:
+        parts = read_parts(name)
+        if name not in names and set(parts) <= set(extensions):
+            names[name] = "image" if parts[0] in _IMAGES else names.get(parts[0], _identifier(parts[0]))
+    fields = {name: _field(name, options) for name in names}
+    chosen = choose_fields(fields, replace(options, rename={**names, **options.rename}))
+    return [replace(one, type=_TYPES[one.kind]) for one in chosen]
+
+
+def read_parts(field: str) -> tuple[str, ...]:
+    """Return the extensions that a field stands for; the first that a sample has is its value."""
+    return tuple(field.split(";"))
+
+
+def check_labels(chosen: Iterable[Chosen], options: SourceOptions) -> None:
+    """Refuse class names without a label column, and a label column without class names."""
+    labels = [one.column for one in chosen if one.kind is Kind.LABEL]
+    if labels and options.classes is None:
+        raise UsageError(f"the column {labels[0]!r} is to be a label: give the names of its ids with --classes")
+    if options.classes is not None and not labels:
+        raise UsageError("--classes names the ids of a label, and no column is one: say which with --kind COLUMN=label")
+
+
+def holds_two_images(extensions: Iterable[str]) -> bool:
+    """Tell whether a sample with these extensions has two images that plain extensions name."""
+    return sum(extension in _IMAGES for extension in extensions) > 1
+
+
+def converter(kind: Kind, classes: Sequence[str] | None) -> Converter:
+    """Return what makes a value of a column of that kind from a member's bytes, or raises UnfitError."""
+    match kind:
+        case Kind.IMAGE:
+            return _image
+        case Kind.TEXT:
+            return _text
+        case Kind.JSON:
+            return _json
+        case Kind.TENSOR:
+            return _tensor
+        case Kind.SCALAR:
+            return _integer
+        case Kind.LABEL:
+            names = tuple(classes or ())
+            ids = {name: number for number, name in enumerate(names)}
+            return lambda data: _label(data, names, ids)
+    return lambda data: data
+
+
+def _field(name: str, options: SourceOptions) -> Field:
+    kinds = {_KINDS.get(part.rpartition(".")[2], Kind.BYTES) for part in read_parts(name)}
+    kind = kinds.pop() if len(kinds) == 1 else Kind.BYTES
+    if name == "cls" and options.classes is not None:
+        kind = Kind.LABEL
+    return Field(_TYPES[kind], kind)
+
+
+def _identifier(extension: str) -> str:
+    name = re.sub(r"\W", "_", extension)
+    return name if name.isidentifier() else f"_{name}"
+
+
+def _image(data: memoryview) -> memoryview:
+    try:
+        check_header(data)
+    except NotAnImageError as error:
+        raise UnfitError(str(error)) from error
+    return data
+
+
+def _text(data: memoryview) -> str:
+    try:
+        return str(data, "utf-8")
+    except UnicodeDecodeError as error:
+        raise UnfitError(f"not UTF-8 text at byte {error.start}") from error
+
+
+def _json(data: memoryview) -> str:
+    text = _text(data)
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UnfitError(f"no valid JSON: {error}") from error
+    return text
+
+
+def _tensor(data: memoryview) -> memoryview:
+    """Check the header of a NumPy file, and that its values are all there. Never unpickles."""
+    file = io.BytesIO(data)
+    try:
+        version = npy.read_magic(file)
+        if version == (3, 0):  # has no reader of its own header; field names in UTF-8 are rare
+            npy.read_array(io.BytesIO(data), allow_pickle=False)
+            return data
+        read = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}.get(version)
+        if read is None:
+            raise UnfitError(f"a NumPy file of the unknown version {version[0]}.{version[1]}")
+        shape, _, dtype = read(file)
+    except UnfitError:
+        raise
+    except (ValueError, TypeError, SyntaxError, KeyError, EOFError, OverflowError, MemoryError, Warning) as error:
+        raise UnfitError(f"no NumPy file that can be read: {error}") from error
+    if dtype.hasobject:
+        raise UnfitError("a NumPy file of Python objects, which can't be read safely")
+    count = 1
+    for side in shape:
+        count *= side
+    there = len(data) - file.tell()
+    if any(side < 0 for side in shape) or there != count * dtype.itemsize:
+        raise UnfitError(f"a NumPy file of {there} bytes for the shape {shape} of {dtype}")
+    return data
+
+
+def _integer(data: memoryview) -> int:
+    match = _INTEGER.fullmatch(data)
+    number = int(match[1]) if match else 1 << 63
+    if not -(1 << 63) <= number < 1 << 63:
+        raise UnfitError(f"{_shown(data)} is no 64-bit integer")
+    return number
+
+
+def _label(data: memoryview, names: tuple[str, ...], ids: Mapping[str, int]) -> int:
+    """Return the id that the text is, or the id of the class that it names."""
+    if _INTEGER.fullmatch(data):
+        number = _integer(data)
+        if not 0 <= number < len(names):
+            raise UnfitError(f"{number} is not among the ids 0 to {len(names) - 1} of --classes")
+        return number
+    name = _text(data).strip()
+    if name not in ids:
+        raise UnfitError(f"{_shown(data)} is neither an id nor a name of --classes")
+    return ids[name]
+
+
+def _shown(data: memoryview) -> str:
+    head = bytes(data[:_SHOWN_BYTES])
+    return ascii(head.decode("utf-8", "backslashreplace")) + (" …" if len(data) > len(head) else "")
