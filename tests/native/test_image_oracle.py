@@ -14,6 +14,7 @@ import numpy as np
 import PIL.features
 import pytest
 from PIL import Image, ImageFile, ImageOps
+from pillow_resample import resize
 
 from toolkit._native import image
 
@@ -54,19 +55,14 @@ def jpeg(picture: Image.Image, **options: object) -> bytes:
 
 
 def resize_short(picture: Image.Image, size: int) -> Image.Image:
-    """torchvision Resize(int), columns first.
-
-    Pillow does the same in one call, but newer ones start with the rows where a picture is more than twice as high as
-    wide, which moves single pixels by one level.
-    """
+    """torchvision Resize(int) on a Pillow picture, columns first."""
     width, height = picture.size
     short, long = min(width, height), max(width, height)
     if short == size:
         return picture
     grown = int(size * long / short)
     new_width, new_height = (size, grown) if width <= height else (grown, size)
-    wide = picture.resize((new_width, height), Image.Resampling.BILINEAR)
-    return wide.resize((new_width, new_height), Image.Resampling.BILINEAR)
+    return Image.fromarray(resize(np.asarray(picture), new_width, new_height))
 
 
 def center_crop(picture: Image.Image, crop_h: int, crop_w: int) -> Image.Image:
