@@ -6,7 +6,6 @@ After ImagingResample (Pillow, src/libImaging/Resample.c): antialiased, coeffici
 
 from __future__ import annotations
 
-
 import numpy as np
 from PIL import Image
 

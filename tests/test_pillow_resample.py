@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from pictures import picture
 from PIL import Image
 from pillow_resample import STOCK_PILLOW, resize
-from pictures import picture
 
 
 @pytest.mark.parametrize("size", [(64, 48), (31, 17), (200, 160), (48, 20), (7, 90)])

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from native.test_image_oracle import DECODE_TOLERANCE, decode, difference, jpeg, levels, ours, photo, run_stages
-from pillow_resample import STOCK_PILLOW
 from PIL import Image
+from pillow_resample import STOCK_PILLOW
 
 from toolkit._native import image
 

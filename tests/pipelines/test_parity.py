@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from photos import make_photos
-from pillow_resample import resize
 from pictures import encode, picture
 from PIL import Image, ImageOps, features
+from pillow_resample import resize
 
 import toolkit
 from toolkit import slot
