@@ -1,7 +1,7 @@
 """Pillow's bilinear resize, spelled out with numpy: the oracle whichever PIL is installed.
 
-After ImagingResample (Pillow, src/libImaging/Resample.c): antialiased, coefficients of 22 bits, columns first, rounded to
-8 bits in between. Pillow-SIMD's own resize differs from it by up to two levels.
+After ImagingResample (Pillow, src/libImaging/Resample.c): antialiased, coefficients of 22 bits, columns first, rounded
+to 8 bits in between. Pillow-SIMD's own resize differs from it by up to two levels.
 """
 
 from __future__ import annotations

@@ -79,8 +79,8 @@ def center_crop(picture: Image.Image, crop_h: int, crop_w: int) -> Image.Image:
 
 def run_stages(picture: Image.Image, stages: list[tuple[int, int, int]]) -> np.ndarray:
     """Return the uint8 (height, width, 3) result of the stages."""
-    for resize, crop_h, crop_w in stages:
-        picture = resize_short(picture, resize) if resize else picture
+    for short, crop_h, crop_w in stages:
+        picture = resize_short(picture, short) if short else picture
         picture = center_crop(picture, crop_h, crop_w) if crop_h else picture
     return np.asarray(picture)
 
