@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from native.test_image_oracle import DECODE_TOLERANCE, decode, difference, jpeg, levels, ours, photo, run_stages
 from PIL import Image
+from pillow_resample import STOCK_PILLOW
 
 from toolkit._native import image
 
@@ -62,7 +63,9 @@ def test_resize_in_one_call_of_pil(size: tuple[int, int], level: str) -> None:
     for short in (1, 24, 64, 256):
         result = image.ImageProgram([(short, 0, 0)]).apply(pixels, image.Scratch())
         expected = Image.fromarray(pixels).resize(result.shape[1::-1], Image.Resampling.BILINEAR)
-        assert difference(result, np.asarray(expected)) <= (0 if size[1] <= 2 * size[0] else 1)
+        # Newer Pillows start with the rows where a picture is more than twice as high as wide; Pillow-SIMD rounds its
+        # own way: either moves single pixels.
+        assert difference(result, np.asarray(expected)) <= (0 if size[1] <= 2 * size[0] else 1) + 2 * (not STOCK_PILLOW)
 
 
 @pytest.mark.parametrize("size", [(1, 3000), (3000, 1), (1, 1), (2, 5000), (30000, 3), (3, 30000)])

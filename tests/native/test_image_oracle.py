@@ -14,6 +14,7 @@ import numpy as np
 import PIL.features
 import pytest
 from PIL import Image, ImageFile, ImageOps
+from pillow_resample import resize
 
 from toolkit._native import image
 
@@ -54,19 +55,14 @@ def jpeg(picture: Image.Image, **options: object) -> bytes:
 
 
 def resize_short(picture: Image.Image, size: int) -> Image.Image:
-    """torchvision Resize(int), columns first.
-
-    Pillow does the same in one call, but newer ones start with the rows where a picture is more than twice as high as
-    wide, which moves single pixels by one level.
-    """
+    """torchvision Resize(int) on a Pillow picture, columns first."""
     width, height = picture.size
     short, long = min(width, height), max(width, height)
     if short == size:
         return picture
     grown = int(size * long / short)
     new_width, new_height = (size, grown) if width <= height else (grown, size)
-    wide = picture.resize((new_width, height), Image.Resampling.BILINEAR)
-    return wide.resize((new_width, new_height), Image.Resampling.BILINEAR)
+    return Image.fromarray(resize(np.asarray(picture), new_width, new_height))
 
 
 def center_crop(picture: Image.Image, crop_h: int, crop_w: int) -> Image.Image:
@@ -83,8 +79,8 @@ def center_crop(picture: Image.Image, crop_h: int, crop_w: int) -> Image.Image:
 
 def run_stages(picture: Image.Image, stages: list[tuple[int, int, int]]) -> np.ndarray:
     """Return the uint8 (height, width, 3) result of the stages."""
-    for resize, crop_h, crop_w in stages:
-        picture = resize_short(picture, resize) if resize else picture
+    for short, crop_h, crop_w in stages:
+        picture = resize_short(picture, short) if short else picture
         picture = center_crop(picture, crop_h, crop_w) if crop_h else picture
     return np.asarray(picture)
 
