@@ -4,6 +4,7 @@ image_folder            folder of JPEG and PNG files, splits train and val, clas
 dataset                 a fresh copy of it packed: several shards in train, several record batches in each
 pack_small(src, dst)    pack into small shards and record batches; returns the PackResult
 commit_samples(...)     commit samples given as dicts, for what no image folder holds (null images, odd text)
+commit_rows(...)        commit rows given as record batches, with columns of any Arrow type
 """
 
 from __future__ import annotations
@@ -17,14 +18,24 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from PIL import Image
 
 from toolkit.format.commit import Transaction
 from toolkit.format.manifest import LabelCounts, Manifest, Split, TableRef
-from toolkit.format.schema import FORMAT_VERSION, arrow_schema, image_column, label_column
+from toolkit.format.schema import (
+    FORMAT_VERSION,
+    IMAGE_TYPE,
+    KEY,
+    Column,
+    Kind,
+    arrow_schema,
+    image_column,
+    label_column,
+)
 from toolkit.format.shard import ShardWriter
-from toolkit.format.tables import encode_label_table, encode_shard_table, sha256
+from toolkit.format.tables import encode_label_table, encode_schema_table, encode_shard_table, sha256
 from toolkit.pack.job import OnExisting, PackJob, PackResult
 from toolkit.pack.run import pack
 
@@ -49,8 +60,13 @@ def make_image_folder(root: Path) -> Path:
 def _pack_small(source: Path, dataset: Path, **options: Any) -> PackResult:
     options = {"shard_bytes": SHARD_BYTES, "on_existing": OnExisting.OVERWRITE, **options}
     small = functools.partial(ShardWriter, batch_body_bytes=BATCH_BODY_BYTES)
-    with mock.patch("toolkit.pack.task.ShardWriter", small):
+    with mock.patch("toolkit.pack.slices.ShardWriter", small):
         return pack(PackJob(source=str(source), dataset=str(dataset), **options))
+
+
+def rows_of(schema: pa.Schema, samples: Samples) -> pa.RecordBatch:
+    """Return samples given as dicts as rows for a ShardWriter with that schema."""
+    return pa.RecordBatch.from_pylist(list(samples), schema.remove(1))
 
 
 def _commit_samples(
@@ -63,38 +79,67 @@ def _commit_samples(
 ) -> str:
     """Commit splits of shards of samples with the columns `image` and `label`; `changes` go to the Manifest."""
     columns = (image_column("image"), label_column("label", sha256(encode_label_table(classes))))
-    schema = arrow_schema(columns, {"label": classes})
+    types = {"image": IMAGE_TYPE, "label": pa.int64()}
+    schema = arrow_schema(columns, types, {"label": classes})
+    rows = {name: [[rows_of(schema, samples)] for samples in shards] for name, shards in splits.items()}
+    return _commit(root, rows, columns, schema, {"label": classes}, batch_body_bytes, changes)
+
+
+def _commit_rows(
+    root: Path, splits: Mapping[str, Sequence[Sequence[pa.RecordBatch]]], *, batch_body_bytes: int = BATCH_BODY_BYTES
+) -> str:
+    """Commit splits of shards of pieces: record batches with __key__ and columns of any type, kind `value`."""
+    first = next(piece for shards in splits.values() for pieces in shards for piece in pieces)
+    fields = [field for field in first.schema if field.name != KEY]
+    columns = tuple(Column(name=field.name, kind=Kind.VALUE, arrow_type=str(field.type)) for field in fields)
+    schema = arrow_schema(columns, {field.name: field.type for field in fields}, {})
+    return _commit(root, splits, columns, schema, {}, batch_body_bytes, {})
+
+
+def _commit(
+    root: Path,
+    splits: Mapping[str, Sequence[Sequence[pa.RecordBatch]]],
+    columns: tuple[Column, ...],
+    schema: pa.Schema,
+    classes: Mapping[str, tuple[str, ...]],
+    batch_body_bytes: int,
+    changes: Mapping[str, Any],
+) -> str:
     with Transaction(str(root), overwrite=True) as transaction:
         made = {}
         for name, shards in splits.items():
             records = []
-            for number, samples in enumerate(shards):
+            labels: dict[str, list[int | None]] = {column: [] for column in classes}
+            for number, pieces in enumerate(shards):
                 temporary = transaction.shard_temporary(f"{name}-{number}")
                 writer = ShardWriter(temporary, schema, batch_body_bytes=batch_body_bytes)
-                for sample in samples:
-                    writer.add(sample)
+                for piece in pieces:
+                    writer.write(piece)
+                    for column, seen in labels.items():
+                        seen += piece.column(column).to_pylist()
                 record = writer.close()
                 name_on_disk = f"{name}-{number:06d}-{record.sha256.hex()[:16]}.arrow"
                 records.append(replace(record, path=transaction.publish_shard(temporary, name_on_disk)))
-            labels = [sample["label"] for samples in shards for sample in samples]
-            counts = tuple(labels.count(i) for i in range(len(classes)))
+            rows = sum(record.rows for record in records)
+            table = transaction.add_table(encode_shard_table(records))
             made[name] = Split(
-                rows=len(labels),
+                rows=rows,
                 bytes=sum((root / record.path).stat().st_size for record in records),
-                labels={"label": LabelCounts(counts=counts, missing=labels.count(None))},
-                tables=(
-                    TableRef(
-                        sha256=transaction.add_table(encode_shard_table(records)),
-                        shards=len(records),
-                        rows=len(labels),
-                    ),
-                ),
+                labels={
+                    column: LabelCounts(
+                        counts=tuple(seen.count(i) for i in range(len(classes[column]))), missing=seen.count(None)
+                    )
+                    for column, seen in labels.items()
+                },
+                tables=(TableRef(sha256=table, shards=len(records), rows=rows),),
             )
-        transaction.add_table(encode_label_table(classes))
+        for names in classes.values():
+            transaction.add_table(encode_label_table(names))
         fields: dict[str, Any] = {
             "format": FORMAT_VERSION,
             "requires": (),
             "columns": columns,
+            "schema": transaction.add_table(encode_schema_table(schema)),
             "splits": made,
             "options": {},
             "parent": None,
@@ -137,3 +182,9 @@ def pack_small() -> Callable[..., PackResult]:
 def commit_samples() -> Callable[..., str]:
     """Return commit_samples(root, {split: [[sample, ...], ...]}, classes=..., ...), which returns the pin."""
     return _commit_samples
+
+
+@pytest.fixture
+def commit_rows() -> Callable[..., str]:
+    """Return commit_rows(root, {split: [[record batch, ...], ...]}, ...), which returns the pin."""
+    return _commit_rows

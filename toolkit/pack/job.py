@@ -114,7 +114,7 @@ class PlannedSplit:
 
 @dataclass(frozen=True, kw_only=True)
 class PackPlan:
-    """What a pack would do, found without reading a sample."""
+    """What a pack would do, found by the survey alone."""
 
     source_kind: str
     splits: dict[str, PlannedSplit]

@@ -55,14 +55,13 @@ class Journal:
             ExistsError: The journal is of another job; the message says what differs.
         """
         path = os.path.join(self._folder, _JOB)
-        if not os.path.exists(path):
+        before = self._job()
+        if before is None:
             with storage_errors("create", self._folder):
                 shutil.rmtree(self._folder, ignore_errors=True)
                 os.mkdir(self._folder)
             write_durable(path, msgspec.json.encode(job, order="sorted"))
             return {}
-        with storage_errors("read", path), open(path, "rb") as file:
-            before = msgspec.json.decode(file.read())
         now = msgspec.json.decode(msgspec.json.encode(job))
         differing = sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
         if differing:
@@ -107,23 +106,43 @@ class Journal:
                 hashes.append(np.fromfile(path, np.uint64).reshape(-1, 2))
         return hashes
 
+    def _job(self) -> dict[str, object] | None:
+        """Return what is packed and how; None without a journal, or when it can't be read: then it is worth nothing."""
+        path = os.path.join(self._folder, _JOB)
+        if not os.path.exists(path):
+            return None
+        with storage_errors("read", path), open(path, "rb") as file:
+            data = file.read()
+        try:
+            return msgspec.json.decode(data, type=dict[str, object])
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            return None
+
     def _entries(self) -> list[SliceResult]:
         entries = []
         for name in sorted(os.listdir(self._folder)):
             if name.endswith(".json") and name != _JOB and not name.startswith("."):
-                with open(os.path.join(self._folder, name), "rb") as file:
-                    entry = msgspec.json.decode(file.read(), type=SliceResult)
-                if all(self._is_there(record) for record in entry.records):
-                    entries.append(entry)
+                path = os.path.join(self._folder, name)
+                with storage_errors("read", path), open(path, "rb") as file:
+                    data = file.read()
+                # One that can't be read, or whose files aren't there, is a slice to pack again.
+                with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError):
+                    entry = msgspec.json.decode(data, type=SliceResult)
+                    if self._has_keys(entry) and all(self._is_there(record) for record in entry.records):
+                        entries.append(entry)
         return entries
+
+    def _has_keys(self, entry: SliceResult) -> bool:
+        path = os.path.join(self._folder, f"{entry.split}-{entry.number:06d}.keys")
+        return os.path.isfile(path) and os.path.getsize(path) == entry.rows * _HASH_BYTES
 
     def _is_there(self, record: ShardRecord) -> bool:
         path = os.path.join(self._root, record.path)
-        return (
-            record.path.startswith(f"{SHARDS}/") and os.path.isfile(path) and os.path.getsize(path) == record.file_bytes
-        )
+        inside = os.path.dirname(record.path) == SHARDS
+        return inside and os.path.isfile(path) and os.path.getsize(path) == record.file_bytes
 
 
 def _text(value: object) -> str:
     text = msgspec.json.encode(value).decode()
-    return text if len(text) <= 60 else text[:57] + "…"
+    # The end of a long path often is what differs: cut the middle out.
+    return text if len(text) <= 200 else f"{text[:60]}…{text[-120:]}"

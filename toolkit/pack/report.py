@@ -16,6 +16,7 @@ from toolkit import __version__
 from toolkit.pack.job import PackJob
 from toolkit.sources.base import Survey
 from toolkit.sources.reject import Reject
+from toolkit.sources.scan import printable
 
 __all__ = ["provenance", "rejects_jsonl", "rejects_text"]
 
@@ -42,7 +43,7 @@ def provenance(job: PackJob, survey: Survey, seconds: float) -> bytes:
         "platform": platform.platform(),
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         "seconds": round(seconds, 3),
-        "source": os.path.abspath(job.source),
+        "source": printable(os.path.abspath(job.source)),
         "jobs": job.jobs,
         "skipped": dict(survey.skipped),
     }

@@ -23,6 +23,7 @@ from toolkit.pack.report import provenance, rejects_jsonl, rejects_text
 from toolkit.pack.slices import SlicePacker
 from toolkit.sources.base import Slice, Survey
 from toolkit.sources.detect import make_source
+from toolkit.sources.scan import printable
 
 __all__ = ["pack", "plan"]
 
@@ -33,7 +34,7 @@ Progress = Callable[[int, int | None, int, int], None]
 
 
 def plan(job: PackJob) -> PackPlan:
-    """Return what `job` would do. Reads no sample and writes nothing."""
+    """Return what `job` would do. Writes nothing; reads no more than the source must to know its columns and slices."""
     kind, source = make_source(job.source_kind, job.source_options)
     survey = source.survey()
     return PackPlan(
@@ -140,7 +141,7 @@ def _with_label_tables(survey: Survey) -> tuple[Column, ...]:
 
 def _begin(job: PackJob, survey: Survey, journal: Journal) -> dict[tuple[str, int], SliceResult]:
     """Open the journal; return what a killed pack with the same options had finished."""
-    asked = {**_shaping_options(job, survey), "source": os.path.realpath(job.source)}
+    asked = {**_shaping_options(job, survey), "source": printable(os.path.realpath(job.source))}
     if job.on_existing is OnExisting.OVERWRITE and not journal.is_of(asked):
         journal.discard()
     return journal.begin(asked)

@@ -1,0 +1,38 @@
+"""Parquet inputs for tests: write files, pack them, read them back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import toolkit
+from toolkit.pack.job import PackJob, PackResult
+from toolkit.pack.run import pack
+from toolkit.sources.options import SourceKind
+from toolkit.sources.reject import Reject
+
+
+def packed(source: Path, dataset: Path, **options: Any) -> PackResult:
+    return pack(PackJob(source=str(source), dataset=str(dataset), source_kind=SourceKind.PARQUET, **options))
+
+
+def samples(dataset: Path, split: str | None = None) -> list[dict[str, Any]]:
+    opened = toolkit.open(dataset, split=split)
+    return [opened[i] for i in range(len(opened))]
+
+
+def values(dataset: Path, column: str, split: str | None = None) -> list[Any]:
+    return [sample[column] for sample in samples(dataset, split)]
+
+
+def write(path: Path, columns: dict[str, Any], **options: Any) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.table(columns), path, **options)
+    return path
+
+
+def rejected(source: Path, dataset: Path, **options: Any) -> list[Reject]:
+    return packed(source, dataset, max_rejects=1000, **options).rejects

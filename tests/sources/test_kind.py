@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import tfrecords
+from pictures import encode, make_folder, picture
+from sources.tars import samples, tar_bytes
+
+from toolkit.errors import NotFoundError, SourceError
+from toolkit.sources.kind import find_kind
+from toolkit.sources.options import SourceKind
+
+
+def put(path: Path, kind: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if kind == "parquet":
+        pq.write_table(pa.table({"x": [1]}), path)
+    elif kind == "webdataset":
+        path.write_bytes(tar_bytes(samples(2)))
+    elif kind == "tfrecord":
+        tfrecords.write(path, [tfrecords.example(x=[1])])
+    else:
+        path.write_bytes(encode(picture(1)))
+
+
+@pytest.mark.parametrize("kind", ["parquet", "webdataset", "tfrecord"])
+def test_files_are_known_by_content_whatever_their_name(kind: str, tmp_path: Path) -> None:
+    put(tmp_path / "a/deep/er/file.bin", kind)
+    (tmp_path / "a/README.md").write_text("about this")
+    assert find_kind([str(tmp_path / "a/deep/er/file.bin")]) is SourceKind(kind)
+    assert find_kind([str(tmp_path / "a")]) is SourceKind(kind)
+
+
+def test_image_folders(tmp_path: Path) -> None:
+    make_folder(tmp_path / "photos", {"train/a": 1})
+    (tmp_path / "photos/notes.txt").write_text("x")
+    assert find_kind([str(tmp_path / "photos")]) is SourceKind.IMAGEFOLDER
+    (tmp_path / "empty").mkdir()
+    assert find_kind([str(tmp_path / "empty")]) is SourceKind.IMAGEFOLDER  # whose own message says what is missing
+
+
+def test_brace_lists(tmp_path: Path) -> None:
+    for number in range(3):
+        put(tmp_path / f"x-{number:02d}.tar", "webdataset")
+    assert find_kind([str(tmp_path / "x-{00..02}.tar")]) is SourceKind.WEBDATASET
+    with pytest.raises(NotFoundError, match="x-03.tar"):
+        find_kind([str(tmp_path / "x-{00..03}.tar")])
+
+
+def test_what_is_not_guessed_at(tmp_path: Path) -> None:
+    put(tmp_path / "mixed/a.parquet", "parquet")
+    put(tmp_path / "mixed/b.tar", "webdataset")
+    with pytest.raises(SourceError, match=r"parquet and webdataset.*--source-kind"):
+        find_kind([str(tmp_path / "mixed")])
+    (tmp_path / "text").write_text("hello")
+    with pytest.raises(SourceError, match="neither Parquet"):
+        find_kind([str(tmp_path / "text")])

@@ -1,0 +1,228 @@
+"""Rows of a dataset from a record batch of a Parquet file, a column at a time; what doesn't fit becomes a reject."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from toolkit.errors import did_you_mean
+from toolkit.format.schema import IMAGE_TYPE, Kind, stored_type
+from toolkit.sources.files import InputFile
+from toolkit.sources.images import NotAnImageError, check_header
+from toolkit.sources.parquet_fields import Plan, PlannedColumn, bytes_of
+from toolkit.sources.reject import Reject
+from toolkit.sources.scan import printable
+
+__all__ = ["RowMaker"]
+
+_NPY_MAGIC = b"\x93NUMPY"
+_LARGEST_VALUE = (1 << 31) - 1
+_MOST_HINTS = 20  # looking for the nearest of many names takes long
+
+# Why a row is left out, by its number in the batch; the first reason counts.
+_Reasons = dict[int, str]
+
+
+class RowMaker:
+    """Makes rows of one file's batches."""
+
+    def __init__(self, plan: Plan, schema: pa.Schema, file: InputFile, partitions: Mapping[str, str | None]) -> None:
+        self._plan = plan
+        self._schema = schema
+        self._file = file
+        self._constants = {
+            name: pa.scalar(int(value) if value is not None and pa.types.is_integer(dtype) else value, dtype)
+            for name, dtype in plan.partitions.items()
+            for value in [partitions[name]]
+        }
+
+    def make(self, batch: pa.RecordBatch, first_row: int) -> tuple[pa.RecordBatch, tuple[Reject, ...]]:
+        """Return the rows of a batch that begins at `first_row` of the file, and those left out."""
+        fields = {
+            name: array.cast(stored_type(array.type))
+            for name, array in zip(batch.schema.names, batch.columns, strict=True)
+        }
+        fields |= {name: pa.repeat(value, batch.num_rows) for name, value in self._constants.items()}
+        reasons: _Reasons = {}
+        places = self._places(first_row, batch.num_rows)
+        keys = places if self._plan.key is None else _keys(fields[self._plan.key], self._plan.key, reasons)
+        arrays = [keys]
+        for column in self._plan.columns:
+            found: _Reasons = {}
+            arrays.append(_convert(fields[column.field], column, self._plan.require_labels, found))
+            reasons = found | reasons
+        if not reasons:
+            return pa.RecordBatch.from_arrays(arrays, schema=self._schema), ()
+        keep = np.ones(batch.num_rows, np.bool_)
+        keep[list(reasons)] = False
+        kept = [array.filter(pa.array(keep)) for array in arrays]
+        rejects = tuple(
+            Reject(
+                source=f"{printable(self._file.path)}, row {first_row + i}",
+                key=keys[i].as_py() if keys[i].is_valid else places[i].as_py(),
+                reason=reasons[i],
+            )
+            for i in sorted(reasons)
+        )
+        return pa.RecordBatch.from_arrays(kept, schema=self._schema), rejects
+
+    def _places(self, first_row: int, rows: int) -> pa.Array:
+        numbers = pa.array(np.arange(first_row, first_row + rows)).cast(pa.string())
+        return pc.binary_join_element_wise(pa.scalar(f"{self._file.name}#"), numbers, "")
+
+
+def _keys(array: pa.Array, field: str, reasons: _Reasons) -> pa.Array:
+    """Return the keys; null where there is a reason."""
+    keys = array.cast(pa.string())
+    _note(reasons, ~_there(keys), f"the key field {field!r} is null")
+    unreadable = _invalid(keys, field)
+    reasons |= unreadable
+    return _without(keys, unreadable)
+
+
+def _convert(array: pa.Array, column: PlannedColumn, require_labels: bool, reasons: _Reasons) -> pa.Array:
+    """Return the values as they are stored; rows with a reason hold anything."""
+    match column.column.kind:
+        case Kind.LABEL:
+            text = array.type in (pa.string(), pa.large_string())
+            made = _text_labels(array, column, reasons) if text else _number_labels(array, column, reasons)
+            if require_labels:
+                _note(reasons, ~_there(made), f"column {column.field!r} is null, and labels are required")
+            return made
+        case Kind.IMAGE:
+            made = _images(array, column.field, reasons)
+        case Kind.TENSOR:
+            made = _tensors(array, column.field, reasons)
+        case _:
+            made = array
+    reasons |= _invalid(made, column.field)
+    if column.column.kind is Kind.JSON:
+        reasons |= _not_json(made, column.field, reasons)
+    return made
+
+
+def _text_labels(array: pa.Array, column: PlannedColumn, reasons: _Reasons) -> pa.Array:
+    ids = pc.index_in(array, pa.array(column.classes, array.type), skip_nulls=True)
+    unknown = np.flatnonzero(_there(array) & ~_there(ids)).tolist()
+    if unknown:
+        invalid = _invalid(array, column.field)
+        hints: dict[str, str] = {}
+        for i in unknown:
+            reasons[i] = invalid[i] if i in invalid else _unknown_class(array[i].as_py(), column, hints)
+    return ids.cast(pa.int64())
+
+
+def _number_labels(array: pa.Array, column: PlannedColumn, reasons: _Reasons) -> pa.Array:
+    there = _there(array)
+    values = array.cast(pa.int8()) if pa.types.is_boolean(array.type) else array
+    numbers = values.fill_null(pa.scalar(0, values.type)).to_numpy(zero_copy_only=False)
+    count = len(column.classes if column.ids is None else column.ids)
+    good = there & (numbers >= 0) & (numbers < count)
+    if pa.types.is_floating(array.type):
+        good &= np.floor(numbers) == numbers
+    # Hugging Face writes -1 for a label that isn't known.
+    missing = ~there if column.ids is None else ~there | (numbers == -1)
+    for i in np.flatnonzero(~good & ~missing).tolist():
+        reasons[i] = f"column {column.field!r}: label {numbers[i]} is none of the ids 0 to {count - 1}"
+    ids = np.where(good, numbers, 0).astype(np.int64)
+    if column.ids is not None and column.ids != column.classes:
+        place = {name: i for i, name in enumerate(column.classes)}
+        table = np.array([place.get(name, -1) for name in column.ids], np.int64)
+        hints: dict[str, str] = {}
+        for i in np.flatnonzero(good & (table[ids] < 0)).tolist():
+            reasons[i] = _unknown_class(column.ids[ids[i]], column, hints)
+        ids = table[ids]
+    return pa.array(ids, pa.int64(), mask=~good)
+
+
+def _unknown_class(name: str, column: PlannedColumn, hints: dict[str, str]) -> str:
+    if name not in hints and len(hints) < _MOST_HINTS:
+        hints[name] = did_you_mean(name, column.classes)
+    told = f"column {column.field!r}: label {name!r} is none of the {len(column.classes)} classes"
+    return f"{told}.{hints[name]}" if hints.get(name) else told
+
+
+def _images(array: pa.Array, field: str, reasons: _Reasons) -> pa.Array:
+    """Return bytes and base names of images; null where there are neither."""
+    if pa.types.is_struct(array.type):
+        data = pc.struct_field(array, "bytes")
+        paths = pc.struct_field(array, "path").cast(pa.string())
+        _note(reasons, ~_there(data) & _there(paths), f"column {field!r}: image bytes are not in the file")
+        paths = pc.replace_substring_regex(paths, r"(?s)^.*/", "")
+    else:
+        data = array.cast(pa.binary()) if pa.types.is_fixed_size_binary(array.type) else array
+        paths = pa.nulls(len(array), pa.string())
+    there = _there(data)
+    for i in np.flatnonzero(there).tolist():
+        try:
+            check_header(bytes_of(data[i]))
+        except NotAnImageError as fault:
+            reasons[i] = f"column {field!r}: {fault if data[i].as_buffer().size else 'no bytes'}"
+    data = _without(data, reasons).cast(pa.binary())
+    return pa.StructArray.from_arrays([data, paths], fields=list(IMAGE_TYPE), mask=pa.array(~there))
+
+
+def _tensors(array: pa.Array, field: str, reasons: _Reasons) -> pa.Array:
+    if pa.types.is_fixed_size_binary(array.type):
+        array = array.cast(pa.binary())
+    else:
+        lengths = pc.binary_length(array).fill_null(0).to_numpy(zero_copy_only=False)
+        _note(reasons, lengths > _LARGEST_VALUE, f"column {field!r}: more bytes than a tensor column holds (2 GiB)")
+    _note(reasons, ~_mask(pc.starts_with(array, _NPY_MAGIC).fill_null(True)), f"column {field!r}: no NumPy file")
+    return _without(array, reasons).cast(pa.binary())
+
+
+def _invalid(array: pa.Array, field: str) -> _Reasons:
+    """Return the rows whose text isn't UTF-8, or whose value breaks its type's rules otherwise."""
+    try:
+        array.validate(full=True)
+        return {}
+    except pa.ArrowInvalid:
+        pass
+    reasons: _Reasons = {}
+    for i in range(len(array)):
+        try:
+            array.take(pa.array([i])).validate(full=True)
+        except pa.ArrowInvalid as error:
+            told = "text is not valid UTF-8" if "UTF8" in str(error) else str(error)
+            reasons[i] = f"column {field!r}: {told}"
+    return reasons
+
+
+def _not_json(array: pa.Array, field: str, known: _Reasons) -> _Reasons:
+    reasons: _Reasons = {}
+    for i in range(len(array)):
+        if i not in known and array[i].is_valid:
+            try:
+                json.loads(array[i].as_py())
+            except (ValueError, RecursionError) as error:
+                reasons[i] = f"column {field!r}: no JSON ({error})"
+    return reasons
+
+
+def _without(array: pa.Array, reasons: _Reasons) -> pa.Array:
+    """Return the array with nulls at the rows that have a reason."""
+    if not reasons:
+        return array
+    keep = np.ones(len(array), np.bool_)
+    keep[list(reasons)] = False
+    return pc.if_else(pa.array(keep), array, pa.scalar(None, array.type))
+
+
+def _note(reasons: _Reasons, rows: NDArray[np.bool_], reason: str) -> None:
+    for i in np.flatnonzero(rows).tolist():
+        reasons.setdefault(i, reason)
+
+
+def _there(array: pa.Array) -> NDArray[np.bool_]:
+    return _mask(array.is_valid())
+
+
+def _mask(array: pa.BooleanArray) -> NDArray[np.bool_]:
+    mask: NDArray[np.bool_] = array.to_numpy(zero_copy_only=False)
+    return mask
