@@ -65,9 +65,9 @@ class Flat:
     def _follow(self, at: int) -> int:
         return at + struct.unpack_from("<I", self.data, at)[0]
 
-    def number(self, field: int, code: str) -> int:
+    def number(self, field: int, code: str, absent: int = 0) -> int:
         at = self._where(field)
-        return 0 if at is None else struct.unpack_from("<" + code, self.data, at)[0]
+        return absent if at is None else struct.unpack_from("<" + code, self.data, at)[0]
 
     def table(self, field: int) -> "Flat":
         return Flat(self.data, self._follow(self._where(field)))
@@ -102,6 +102,80 @@ def message(data: bytes, header_type: int) -> tuple[Flat, Flat]:
     return found, found.table(2)
 
 
+# Type of Schema.fbs -> what docs/format.md calls it.
+NULL, INT, FLOAT, BINARY, UTF8, BOOL, DECIMAL, DATE, TIME, TIMESTAMP, INTERVAL, LIST, STRUCT = range(1, 14)
+FIXED_BINARY, FIXED_LIST, DURATION, LARGE_BINARY, LARGE_UTF8, LARGE_LIST = 15, 16, 18, 19, 20, 21
+BYTES = {BINARY: "i", UTF8: "i", LARGE_BINARY: "q", LARGE_UTF8: "q"}
+LISTS = {LIST: "i", LARGE_LIST: "q"}
+
+
+class Type:
+    """A field of an Arrow schema: its name, number in Schema.fbs, bytes of a fixed-width value, and children."""
+
+    def __init__(self, field: Flat) -> None:
+        self.name, self.number = field.text(0), field.number(2, "B")
+        self.children = [Type(child) for child in field.tables(5)]
+        own = field.table(3)
+        self.signed, self.size = True, 0
+        match self.number:
+            case n if n == INT:
+                self.width, self.signed = own.number(0, "i") // 8, bool(own.number(1, "B"))
+            case n if n == FLOAT:
+                self.width = (2, 4, 8)[own.number(0, "h")]
+            case n if n == DECIMAL:
+                self.width = own.number(2, "i", 128) // 8
+            case n if n == DATE:
+                self.width = (4, 8)[own.number(0, "h", 1)]
+            case n if n == TIME:
+                self.width = own.number(1, "i", 32) // 8
+            case n if n in (TIMESTAMP, DURATION):
+                self.width = 8
+            case n if n == INTERVAL:
+                self.width = (4, 8, 16)[own.number(0, "h")]
+            case n if n == FIXED_BINARY:
+                self.width = own.number(0, "i")
+            case n if n == FIXED_LIST:
+                self.size = own.number(0, "i")
+            case _:
+                known = {NULL, BOOL, STRUCT, *BYTES, *LISTS}
+                need(self.number in known, "arrow", f"type {self.number} of {self.name}")
+
+    def plain(self, value: object) -> object:
+        """The value as people know it: numbers, text, lists and dicts; other fixed-width types stay bytes."""
+        if value is None:
+            return None
+        if self.number == INT:
+            return int.from_bytes(value, "little", signed=self.signed)
+        if self.number == FLOAT:
+            return struct.unpack({2: "<e", 4: "<f", 8: "<d"}[self.width], value)[0]
+        if self.number in (UTF8, LARGE_UTF8):
+            return value.decode()
+        if self.number == STRUCT:
+            return {child.name: child.plain(part) for child, part in zip(self.children, value, strict=True)}
+        if self.number in (LIST, LARGE_LIST, FIXED_LIST):
+            return [self.children[0].plain(item) for item in value]
+        return value
+
+    def canonical(self, value: object) -> bytes:
+        """The canonical encoding of a value as Body.column gives it."""
+        if value is None:
+            return b"\0"
+        if self.number in BYTES:
+            return b"\1" + struct.pack("<Q", len(value)) + value
+        if self.number == BOOL:
+            return b"\1\1" if value else b"\1\0"
+        if self.number == STRUCT:
+            return b"\1" + b"".join(child.canonical(part) for child, part in zip(self.children, value, strict=True))
+        if self.number in (LIST, LARGE_LIST, FIXED_LIST):
+            return b"\1" + struct.pack("<Q", len(value)) + b"".join(map(self.children[0].canonical, value))
+        return b"\1" + value
+
+
+def canonical(field: Type, value: object) -> bytes:
+    encoded = field.name.encode()
+    return struct.pack("<I", len(encoded)) + encoded + field.canonical(value)
+
+
 class Body:
     """The buffers of one record batch body, taken in depth-first order of the columns."""
 
@@ -123,26 +197,63 @@ class Body:
         size = struct.calcsize("<" + code)
         return [struct.unpack_from("<" + code, data, r * size)[0] if valid[r] else None for r in range(rows)]
 
-    def binary(self, rows: int) -> list[bytes | None]:
-        valid, offsets, data = self.valid(rows), self.buffer(), self.buffer()
-        ends = struct.unpack_from(f"<{rows + 1}i", offsets) if rows else (0,)
+    def ends(self, rows: int, code: str) -> tuple[int, ...]:
+        offsets = self.buffer()
+        return struct.unpack_from(f"<{rows + 1}{code}", offsets) if rows else (0,)
+
+    def binary(self, rows: int, code: str = "i") -> list[bytes | None]:
+        valid, ends, data = self.valid(rows), self.ends(rows, code), self.buffer()
         return [data[ends[r] : ends[r + 1]] if valid[r] else None for r in range(rows)]
 
     def utf8(self, rows: int) -> list[str | None]:
         return [None if value is None else value.decode() for value in self.binary(rows)]
 
-    def image(self, rows: int) -> list[dict | None]:
-        valid, data, path = self.valid(rows), self.binary(rows), self.utf8(rows)
-        return [{"bytes": data[r], "path": path[r]} if valid[r] else None for r in range(rows)]
+    def column(self, field: Type, rows: int) -> list:
+        """Values of any type: None, bytes (also of numbers), bool, list for lists, tuple for structs."""
+        if field.number == NULL:
+            return [None] * rows
+        if field.number in BYTES:
+            return self.binary(rows, BYTES[field.number])
+        valid = self.valid(rows)
+        if field.number == BOOL:
+            bits = self.buffer()
+            values = [bool(bits[r >> 3] >> (r & 7) & 1) for r in range(rows)]
+        elif field.number == STRUCT:
+            children = [self.column(child, rows) for child in field.children]
+            values = [tuple(child[r] for child in children) for r in range(rows)]
+        elif field.number in LISTS:
+            ends = self.ends(rows, LISTS[field.number])
+            items = self.column(field.children[0], ends[-1])
+            values = [items[ends[r] : ends[r + 1]] for r in range(rows)]
+        elif field.number == FIXED_LIST:
+            items = self.column(field.children[0], rows * field.size)
+            values = [items[r * field.size : (r + 1) * field.size] for r in range(rows)]
+        else:
+            data = self.buffer()
+            values = [data[r * field.width : (r + 1) * field.width] for r in range(rows)]
+        return [values[r] if valid[r] else None for r in range(rows)]
+
+
+def arrow_footer(data: bytes) -> Flat:
+    need(data[:6] == MAGIC and data[-6:] == MAGIC, "arrow", "magic")
+    length = struct.unpack("<i", data[-10:-6])[0]
+    return Flat(data[-10 - length : -10])
+
+
+def schema_table(path: Path, sha256: str) -> list[Type]:
+    """The columns of every shard."""
+    data = path.read_bytes()
+    need(hashlib.sha256(data).hexdigest() == sha256, "table", path.name)
+    footer = arrow_footer(data)
+    need(not footer.structs(3, "qi4xq"), "arrow", f"{path.name} has record batches")
+    return [Type(field) for field in footer.table(1).tables(1)]
 
 
 def table_file(path: Path, sha256: str, names: list[str]) -> Body:
     """The one record batch of an Arrow file whose hash and column names are checked."""
     data = path.read_bytes()
     need(hashlib.sha256(data).hexdigest() == sha256, "table", path.name)
-    need(data[:6] == MAGIC and data[-6:] == MAGIC, "arrow", "magic")
-    length = struct.unpack("<i", data[-10:-6])[0]
-    footer = Flat(data[-10 - length : -10])
+    footer = arrow_footer(data)
     need([field.text(0) for field in footer.table(1).tables(1)] == names, "arrow", f"columns of {path.name}")
     blocks = footer.structs(3, "qi4xq")
     need(len(blocks) == 1, "arrow", f"{path.name} has {len(blocks)} record batches")
@@ -171,22 +282,6 @@ def shard_rows(path: Path, sha256: str) -> list[dict]:
     return [dict(zip(TABLE_COLUMNS, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
-def canonical(name: str, value: object) -> bytes:
-    encoded = name.encode()
-    return struct.pack("<I", len(encoded)) + encoded + canonical_value(value)
-
-
-def canonical_value(value: object) -> bytes:
-    if value is None:
-        return b"\0"
-    if isinstance(value, int):
-        return b"\1" + struct.pack("<q", value)
-    if isinstance(value, dict):
-        return b"\1" + b"".join(canonical_value(child) for child in value.values())
-    data = value.encode() if isinstance(value, str) else value
-    return b"\1" + struct.pack("<Q", len(data)) + data
-
-
 class PureReader:
     """One version of a dataset: `pin`, `manifest`, `classes` (label column -> names) and `samples(split)`."""
 
@@ -201,6 +296,9 @@ class PureReader:
         need(self.manifest["format"] == 1, "format", str(self.manifest["format"]))
         need(not self.manifest["requires"], "requires", str(self.manifest["requires"]))
         self.columns = {column["name"]: column for column in self.manifest["columns"]}
+        self.schema = schema_table(self._table(self.manifest["schema"]), self.manifest["schema"])
+        names = ["__key__", "__digest__", *self.columns]
+        need([field.name for field in self.schema] == names, "table", "columns of the schema table")
         self.classes = {
             name: label_names(self._table(column["label_table"]), column["label_table"])
             for name, column in self.columns.items()
@@ -248,13 +346,13 @@ class PureReader:
             need("crc" in skip or crc32c(chunk) == expected, "crc", f"chunk {number} in {where}")
         reader = Body(body, batch)
         need(reader.rows == rows, "arrow", f"rows of a batch in {where}")
-        values = {"__key__": reader.utf8(rows), "__digest__": reader.fixed(rows, "16s")}
-        for name, column in self.columns.items():
-            values[name] = reader.image(rows) if column["kind"] == "image" else reader.fixed(rows, "q")
-        for row in zip(*values.values(), strict=True):
-            sample = dict(zip(values, row, strict=True))
+        columns = [reader.column(field, rows) for field in self.schema]
+        need(next(reader.left, None) is None, "arrow", f"a buffer of no column in {where}")
+        for values in zip(*columns, strict=True):
+            row = [(field, value) for field, value in zip(self.schema, values, strict=True)]
+            encoded = b"".join(canonical(field, value) for field, value in row if field.name != "__digest__")
+            sample = {field.name: field.plain(value) for field, value in row}
             digest = sample.pop("__digest__")
-            encoded = b"".join(canonical(name, value) for name, value in sample.items())
             good = xxhash.xxh3_128(encoded).digest() == digest
             need("digest" in skip or good, "digest", f"{sample['__key__']} in {where}")
             yield sample

@@ -39,6 +39,7 @@ FILES = [
     "shards/val-000000-662ac468b69a4250.arrow",
     "tables/389f091083e3cc09c96dc9fa3a5689332954ee1f1bb27f56893fe2c98be18106.arrow",
     "tables/a92b10d0f32f3326b2566968d83d338a5c955175d37ba4914ccbab92de24d9b9.arrow",
+    "tables/bb68f03aaa1ee3382e86d2a61427228d8248f1b4167eeba31d558a1ad073ed3b.arrow",
     "tables/fcf6ef20e21bd2d3e56ef60334a78be2ad9738a57893025e4f9239f8c5e93f1f.arrow",
 ]
 

@@ -1,18 +1,31 @@
-"""Layouts: each leaf's buffers lie where Arrow puts them."""
+"""Layouts: each value's buffers lie where Arrow puts them."""
 
 from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from format.arrow_values import batches, ipc, pure_columns
+from hypothesis import given, settings
 
-from toolkit.format.layout import FixedLayout, VariableLayout, buffer_count, leaf_layouts
+from toolkit.format.layout import (
+    BitLayout,
+    FixedLayout,
+    Layout,
+    ListLayout,
+    NullLayout,
+    StructLayout,
+    VariableLayout,
+    column_layouts,
+    leaf_layouts,
+    leaf_name,
+)
 from toolkit.format.message import parse_batch_message
-from toolkit.format.schema import arrow_schema, image_column, label_column
+from toolkit.format.schema import IMAGE_TYPE, arrow_schema, image_column, label_column
 
-FORMAT_1 = arrow_schema((image_column("image"), label_column("label", "0" * 64)), {"label": ()})
+FORMAT_1 = arrow_schema(
+    (image_column("image"), label_column("label", "0" * 64)), {"image": IMAGE_TYPE, "label": pa.int64()}, {"label": ()}
+)
 
 
 def test_format_1_is_the_table_in_the_docs() -> None:
@@ -22,62 +35,103 @@ def test_format_1_is_the_table_in_the_docs() -> None:
     assert places == {
         "__key__": ([0], 1, 2),
         "__digest__": ([3], None, 4),
-        "image.bytes": ([5, 6], 7, 8),
-        "image.path": ([5, 9], 10, 11),
+        leaf_name("image", "bytes"): ([5, 6], 7, 8),
+        leaf_name("image", "path"): ([5, 9], 10, 11),
         "label": ([12], None, 13),
     }
-    assert buffer_count(FORMAT_1) == 14
 
 
-LEAVES = st.sampled_from(
-    [pa.binary(), pa.string(), pa.large_binary(), pa.large_string(), pa.int8(), pa.int64(), pa.float32(), pa.binary(5)]
+def numbers(layout: Layout) -> list[int]:
+    """The buffers that belong to a layout alone, in order."""
+    if isinstance(layout, NullLayout):
+        return []
+    own = [int(layout.validity[-1])]
+    match layout:
+        case StructLayout(children=children):
+            return own + [number for child in children.values() for number in numbers(child)]
+        case ListLayout(child=child, offsets=offsets):
+            return own + ([] if offsets is None else [offsets]) + numbers(child)
+        case VariableLayout(offsets=offsets, data=data):
+            return [*own, offsets, data]
+    return [*own, layout.data]
+
+
+class Reader:
+    """Takes single values out of a body, by a layout's buffer numbers."""
+
+    def __init__(self, batch: pa.RecordBatch) -> None:
+        head, self.body = ipc(batch)
+        self.buffers = parse_batch_message(head).buffers.tolist()
+
+    def buffer(self, number: int) -> bytes:
+        start, length = self.buffers[number]
+        return self.body[start : start + length]
+
+    def bit(self, number: int, row: int) -> bool:
+        return bool(self.buffer(number)[row >> 3] >> (row & 7) & 1)
+
+    def span(self, layout: VariableLayout | ListLayout, row: int) -> tuple[int, int]:
+        if isinstance(layout, ListLayout) and layout.offsets is None:
+            return row * layout.size, (row + 1) * layout.size
+        offsets = np.frombuffer(self.buffer(layout.offsets or 0), f"<i{layout.offset_width}")
+        return int(offsets[row]), int(offsets[row + 1])
+
+    def value(self, layout: Layout, row: int) -> object:
+        if isinstance(layout, NullLayout):
+            return None
+        if any(self.buffer(number) and not self.bit(number, row) for number in layout.validity.tolist()):
+            return None
+        match layout:
+            case FixedLayout(data=data, width=width):
+                return self.buffer(data)[row * width : (row + 1) * width]
+            case BitLayout(data=data):
+                return self.bit(data, row)
+            case StructLayout(children=children):
+                return tuple(self.value(child, row) for child in children.values())
+        start, stop = self.span(layout, row)
+        if isinstance(layout, ListLayout):
+            return [self.value(layout.child, item) for item in range(start, stop)]
+        return self.buffer(layout.data)[start:stop]
+
+
+@settings(max_examples=200, deadline=None)
+@given(batches())
+def test_values_are_found_in_what_pyarrow_writes(batch: pa.RecordBatch) -> None:
+    layouts = column_layouts(batch.schema)
+    reader = Reader(batch)
+    assert list(layouts) == batch.schema.names
+    assert [number for layout in layouts.values() for number in numbers(layout)] == list(range(len(reader.buffers)))
+    for (field, expected), (name, layout) in zip(pure_columns(batch), layouts.items(), strict=True):
+        assert (field.name, layout.type) == (name, batch.schema.field(name).type)
+        assert [reader.value(layout, row) for row in range(batch.num_rows)] == expected
+
+
+@settings(max_examples=50, deadline=None)
+@given(batches())
+def test_leaves_are_those_of_the_tree(batch: pa.RecordBatch) -> None:
+    layouts = column_layouts(batch.schema)
+    for name, leaf in leaf_layouts(batch.schema).items():
+        column, *parts = name.split("\0")
+        found = layouts[column]
+        for part in parts:
+            assert isinstance(found, StructLayout)
+            found = found.children[part]
+        assert isinstance(leaf, FixedLayout | VariableLayout)
+        assert numbers(leaf) == numbers(found)
+        assert leaf.validity.tolist() == found.validity.tolist()
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        pa.dictionary(pa.int8(), pa.string()),
+        pa.map_(pa.string(), pa.int8()),
+        pa.string_view(),
+        pa.list_view(pa.int8()),
+        pa.sparse_union([pa.field("a", pa.int8())]),
+    ],
 )
-TYPES = st.recursive(LEAVES, lambda inner: st.lists(inner, min_size=1, max_size=3).map(
-    lambda types: pa.struct([(f"f{i}", dtype) for i, dtype in enumerate(types)])), max_leaves=5)  # fmt: skip
-
-
-def value(dtype: pa.DataType, seed: int) -> object:
-    if pa.types.is_struct(dtype):
-        return {child.name: value(child.type, seed + i + 1) for i, child in enumerate(dtype)}
-    if pa.types.is_fixed_size_binary(dtype):
-        return bytes([65 + seed % 26]) * dtype.byte_width
-    if pa.types.is_primitive(dtype):
-        return seed % 100
-    text = f"{seed}" * (seed % 4)
-    return text if dtype in (pa.string(), pa.large_string()) else text.encode()
-
-
-@given(st.lists(TYPES, min_size=1, max_size=3))
-def test_leaves_are_found_in_what_pyarrow_writes(types: list[pa.DataType]) -> None:
-    schema = pa.schema([(f"c{i}", dtype) for i, dtype in enumerate(types)])
-    rows = [{field.name: value(field.type, 7 * row + i) for i, field in enumerate(schema)} for row in range(3)]
-    batch = pa.RecordBatch.from_pylist(rows, schema)
-    data = batch.serialize().to_pybytes()
-    metadata = 8 + int.from_bytes(data[4:8], "little")
-    message, body = parse_batch_message(data[:metadata]), data[metadata:]
-    assert buffer_count(schema) == len(message.buffers)
-
-    def read(number: int) -> bytes:
-        start, length = message.buffers[number].tolist()
-        return body[start : start + length]
-
-    for name, leaf in leaf_layouts(schema).items():
-        for row in range(3):
-            expected: object = rows[row]
-            for part in name.split("."):
-                expected = expected[part]  # type: ignore[index]
-            if isinstance(leaf, FixedLayout):
-                raw = read(leaf.data)[row * leaf.width : (row + 1) * leaf.width]
-                if not pa.types.is_fixed_size_binary(leaf.type):
-                    raw = np.frombuffer(raw, leaf.type.to_pandas_dtype())[0]
-                assert raw == expected
-            else:
-                offsets = np.frombuffer(read(leaf.offsets), f"<i{leaf.offset_width}")
-                raw = read(leaf.data)[offsets[row] : offsets[row + 1]]
-                assert raw == (expected.encode() if isinstance(expected, str) else expected)
-
-
-@pytest.mark.parametrize("dtype", [pa.bool_(), pa.list_(pa.int8()), pa.dictionary(pa.int8(), pa.string()), pa.null()])
 def test_types_without_a_layout_are_refused(dtype: pa.DataType) -> None:
-    with pytest.raises(TypeError, match="no layout"):
-        leaf_layouts(pa.schema([("x", dtype)]))
+    for nested in (dtype, pa.list_(dtype), pa.struct([("x", dtype)])):
+        with pytest.raises(TypeError, match="no layout"):
+            column_layouts(pa.schema([("x", nested)]))

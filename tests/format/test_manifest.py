@@ -41,6 +41,7 @@ MANIFESTS = st.builds(
     format=st.just(1),
     requires=st.just(()),
     columns=st.sampled_from([(), (image_column("image"), label_column("été", HASH))]),
+    schema=st.just(HASH),
     splits=st.dictionaries(st.text(), SPLITS, max_size=3),
     options=st.dictionaries(st.text(), st.none() | st.booleans() | COUNT | st.text(), max_size=3),
     parent=st.none() | st.just(HASH),
@@ -59,7 +60,7 @@ def test_round_trip_and_canonical_bytes(manifest: Manifest) -> None:
 
 def test_order_of_keys_does_not_matter() -> None:
     def manifest(user: dict[str, str]) -> Manifest:
-        return Manifest(format=1, requires=(), columns=(), splits={}, options={}, parent=None, user=user)
+        return Manifest(format=1, requires=(), columns=(), schema=HASH, splits={}, options={}, parent=None, user=user)
 
     assert encode_manifest(manifest({"b": "1", "a": "2"})) == encode_manifest(manifest({"a": "2", "b": "1"}))
 
@@ -67,8 +68,10 @@ def test_order_of_keys_does_not_matter() -> None:
 def test_hashes_of_all_tables() -> None:
     split = Split(rows=0, bytes=0, labels={}, tables=(TableRef(sha256="aa", shards=0, rows=0),))
     columns = (image_column("image"), label_column("label", "bb"))
-    manifest = Manifest(format=1, requires=(), columns=columns, splits={"x": split}, options={}, parent=None, user={})
-    assert manifest.table_hashes == ["bb", "aa"]
+    manifest = Manifest(
+        format=1, requires=(), columns=columns, schema="cc", splits={"x": split}, options={}, parent=None, user={}
+    )
+    assert manifest.table_hashes == ["cc", "bb", "aa"]
 
 
 # --- refused ----------------------------------------------------------------------------------------------------
@@ -76,7 +79,9 @@ def test_hashes_of_all_tables() -> None:
 
 def changed(**changes: Any) -> bytes:
     columns = (image_column("image"),)
-    manifest = Manifest(format=1, requires=(), columns=columns, splits={}, options={}, parent=None, user={})
+    manifest = Manifest(
+        format=1, requires=(), columns=columns, schema=HASH, splits={}, options={}, parent=None, user={}
+    )
     return json.dumps({**json.loads(encode_manifest(manifest)[0]), **changes}).encode()
 
 
@@ -100,6 +105,7 @@ def test_unknown_features_are_refused_by_name() -> None:
         ({"columns": [{"kind": "image", "arrow_type": "?"}]}, "name"),
         ({"splits": {"train": {"rows": 1}}}, "bytes"),
         ({"splits": {"train": {"rows": "1", "bytes": 0, "labels": {}, "tables": []}}}, "rows"),
+        ({"schema": None}, "schema"),
         ({"parent": 5}, "parent"),
         ({"user": {"a": 1}}, "user"),
         ({"format": "1"}, "format"),

@@ -113,11 +113,15 @@ def test_a_shard_cut_short(dataset: Path) -> None:
         read(dataset)
 
 
-@pytest.mark.parametrize("which", ["label_table", "shard_table"])
+@pytest.mark.parametrize("which", ["schema", "label", "shard"])
 def test_a_flip_in_a_table(dataset: Path, which: str) -> None:
     manifest = PureReader(dataset).manifest
-    label, shards = manifest["columns"][1]["label_table"], manifest["splits"]["train"]["tables"][0]["sha256"]
-    flip(dataset / "tables" / f"{label if which == 'label_table' else shards}.arrow", 300)
+    tables = {
+        "schema": manifest["schema"],
+        "label": manifest["columns"][1]["label_table"],
+        "shard": manifest["splits"]["train"]["tables"][0]["sha256"],
+    }
+    flip(dataset / "tables" / f"{tables[which]}.arrow", 300)
     with pytest.raises(Damaged, match=r"^table: "):
         read(dataset)
 

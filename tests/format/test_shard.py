@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import io
+import itertools
 import json
 import os
 import struct
@@ -17,6 +18,8 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.ipc
 import pytest
+from conftest import rows_of
+from format.arrow_values import arrays, batches, ipc, pure_values
 from format.pure_reader import PureReader
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -25,13 +28,16 @@ from PIL import Image
 import toolkit
 from toolkit._native.chunks import CHUNK_BYTES, crc32c
 from toolkit.errors import StorageError
-from toolkit.format.digest import DigestEncoder
+from toolkit.format.compact import compact_batch
+from toolkit.format.digest import sample_digests
 from toolkit.format.message import parse_batch_message
-from toolkit.format.schema import DIGEST, arrow_schema, image_column, label_column
-from toolkit.format.shard import BATCH_BODY_BYTES, SUMS_KEY, ShardRecord, ShardWriter, row_bytes
+from toolkit.format.schema import DIGEST, IMAGE_TYPE, arrow_schema, image_column, label_column
+from toolkit.format.shard import BATCH_BODY_BYTES, SUMS_KEY, ShardRecord, ShardWriter
+from toolkit.format.sizes import padding_bytes, row_bytes
 
 CLASSES = ("cat", "dog")
-SCHEMA = arrow_schema((image_column("image"), label_column("label", "0" * 64)), {"label": CLASSES})
+COLUMNS = (image_column("image"), label_column("label", "0" * 64))
+SCHEMA = arrow_schema(COLUMNS, {"image": IMAGE_TYPE, "label": pa.int64()}, {"label": CLASSES})
 
 
 def sample(key: str, image: object = b"", label: int | None = 0) -> dict[str, object]:
@@ -45,7 +51,7 @@ def sample(key: str, image: object = b"", label: int | None = 0) -> dict[str, ob
 def write(path: Path, samples: list[dict[str, object]], **options: int) -> ShardRecord:
     writer = ShardWriter(str(path), SCHEMA, **options)
     for one in samples:
-        writer.add(one)
+        writer.write(rows_of(SCHEMA, [one]))
     assert writer.rows == len(samples)
     return writer.close()
 
@@ -58,10 +64,10 @@ def check(path: Path, record: ShardRecord, samples: list[dict[str, object]], lim
     assert record.rows == len(samples) == sum(batch.rows for batch in record.batches)
     file = pa.ipc.open_file(path)
     assert file.schema.equals(SCHEMA, check_metadata=True)
-    encoder = DigestEncoder(SCHEMA)
+    digests = sample_digests(rows_of(SCHEMA, samples))
     assert file.read_all().to_pylist() == [
-        {"__key__": one["__key__"], DIGEST: encoder.digest(one), "image": one["image"], "label": one["label"]}
-        for one in samples
+        {"__key__": one["__key__"], DIGEST: digest, "image": one["image"], "label": one["label"]}
+        for one, digest in zip(samples, digests, strict=True)
     ]
     nonbody, position = b"", 0
     assert file.num_record_batches == len(record.batches)
@@ -131,7 +137,8 @@ def test_batches_are_filled(tmp_path: Path) -> None:
 def test_row_bytes_is_an_upper_bound(tmp_path_factory: pytest.TempPathFactory, one: dict, count: int) -> None:
     path = tmp_path_factory.mktemp("s") / "s.arrow"
     (place,) = write(path, [one] * count).batches
-    assert place.body_bytes <= count * row_bytes({**one, DIGEST: bytes(16)}) + 256
+    (size,) = set(row_bytes(rows_of(SCHEMA, [one] * count)).tolist())
+    assert place.body_bytes <= count * size + 256
 
 
 def test_the_same_samples_give_the_same_bytes(tmp_path: Path) -> None:
@@ -148,7 +155,7 @@ def test_long_text_and_odd_names_through_a_dataset(tmp_path: Path, commit_sample
     ds = toolkit.open(tmp_path / "d")
     assert [one["__key__"] for one in ds] == keys
     assert [one["image"] for one in ds] == [key.encode() for key in keys]
-    assert [dict(ds.stored_sample(i))["image"]["path"] for i in range(len(keys))] == keys
+    assert [stored["path"] for stored in ds.fetcher.values("image", ds.fetcher.locate(np.arange(len(keys))))] == keys
     assert list(PureReader(tmp_path / "d").samples("train")) == samples
 
 
@@ -158,6 +165,93 @@ def test_nulls_through_a_dataset(tmp_path: Path, commit_samples: Callable[..., s
     ds = toolkit.open(tmp_path / "d")
     assert [one["image"] for one in ds] == [None if i % 3 else b"x" * i for i in range(40)]
     assert [one["label"] for one in ds] == [None if i % 2 else 1 for i in range(40)]
+
+
+# --- columns of any type ----------------------------------------------------------------------------------------
+
+
+def schema_of(rows: pa.RecordBatch) -> pa.Schema:
+    return rows.schema.insert(1, pa.field(DIGEST, pa.binary(16), nullable=False))
+
+
+def write_pieces(path: Path, pieces: list[pa.RecordBatch], limit: int) -> tuple[ShardRecord, bytes]:
+    writer = ShardWriter(str(path), schema_of(pieces[0]), batch_body_bytes=limit)
+    for piece in pieces:
+        writer.write(piece)
+    return writer.close(), path.read_bytes()
+
+
+def rebuilt(piece: pa.RecordBatch) -> pa.RecordBatch:
+    """The same rows in other memory: no longer a slice, nothing left under nulls."""
+    return pa.ipc.read_record_batch(pa.py_buffer(piece.serialize().to_pybytes()), piece.schema)
+
+
+@settings(max_examples=150, deadline=None)
+@given(batches(), st.lists(st.integers(0, 40), max_size=4), st.sampled_from([200, 1500, BATCH_BODY_BYTES]))
+def test_the_pieces_that_rows_come_in_never_change_a_byte(
+    tmp_path_factory: pytest.TempPathFactory, rows: pa.RecordBatch, cuts: list[int], limit: int
+) -> None:
+    folder = tmp_path_factory.mktemp("s")
+    whole = write_pieces(folder / "whole", [rows], limit)
+    ends = sorted({0, rows.num_rows, *(min(cut, rows.num_rows) for cut in cuts)})
+    pieces = [rows.slice(start, stop - start) for start, stop in itertools.pairwise(ends)] or [rows]
+    assert write_pieces(folder / "pieces", pieces, limit) == whole
+    assert write_pieces(folder / "rebuilt", [rebuilt(piece) for piece in pieces], limit) == whole
+    assert write_pieces(folder / "single", [rows.slice(i, 1) for i in range(rows.num_rows)] or [rows], limit) == whole
+    file = pa.ipc.open_file(folder / "whole")
+    assert all(place.body_bytes <= limit or place.rows == 1 for place in whole[0].batches)
+    found = [file.get_batch(i) for i in range(file.num_record_batches)]
+    for name in rows.schema.names:
+        assert [value for batch in found for value in pure_values(batch.column(name))] == pure_values(rows[name])
+    assert [value for batch in found for value in batch[DIGEST].to_pylist()] == sample_digests(rows)
+
+
+def test_a_cut_inside_a_byte_of_bits(tmp_path: Path) -> None:
+    """Bits and padding behind the last row of a slice belong to other rows: they must not be written."""
+    rows = pa.RecordBatch.from_pydict(
+        {"__key__": list("abcdefgh"), "b": [True] * 8, "n": pa.array(range(8), pa.int8())}
+    )
+    rows = rows.cast(pa.schema([pa.field("__key__", pa.string(), nullable=False), *list(rows.schema)[1:]]))
+    alone = rows.take(pa.array(range(5)))
+    assert write_pieces(tmp_path / "a", [rows.slice(0, 5)], 1000) == write_pieces(tmp_path / "b", [alone], 1000)
+
+
+def body_bytes(rows: pa.RecordBatch) -> int:
+    """What the rows take in a body as we write it."""
+    return len(ipc(compact_batch(rows.append_column(DIGEST, pa.array([bytes(16)] * len(rows), pa.binary(16)))))[1])
+
+
+@settings(max_examples=200, deadline=None)
+@given(batches(max_columns=2), st.data())
+def test_row_bytes_bound_what_a_row_adds(rows: pa.RecordBatch, data: st.DataObject) -> None:
+    sizes = row_bytes(rows)
+    start = data.draw(st.integers(0, rows.num_rows))
+    part = rows.slice(start)
+    assert body_bytes(part) <= int(sizes[start:].sum()) + padding_bytes(schema_of(rows))
+    assert row_bytes(part).tolist() == sizes[start:].tolist()
+    assert row_bytes(rebuilt(part)).tolist() == sizes[start:].tolist()
+
+
+@settings(max_examples=200, deadline=None)
+@given(arrays())
+def test_many_times_a_row_take_no_more_than_its_row_bytes(array: pa.Array) -> None:
+    """With a thousand rows what is only once a batch no longer counts."""
+    if not len(array):
+        return
+    thousand = pa.concat_arrays([array.slice(len(array) - 1)] * 1000)
+    rows = pa.RecordBatch.from_arrays([pa.array([""] * 1000), thousand], names=["__key__", "x"])
+    (size,) = set(row_bytes(rows).tolist())
+    assert body_bytes(rows) <= 1000 * size
+
+
+def test_bytes_under_a_null_are_neither_counted_nor_written(tmp_path: Path) -> None:
+    hidden = pa.array(["x" * 100_000]).buffers()
+    text = pa.Array.from_buffers(pa.string(), 1, [pa.py_buffer(b"\0"), *hidden[1:]])
+    plain = pa.array([None], pa.string())
+    fields = pa.schema([pa.field("__key__", pa.string(), nullable=False), ("x", pa.string())])
+    one, other = (pa.RecordBatch.from_arrays([pa.array(["k"]), x], schema=fields) for x in (text, plain))
+    assert row_bytes(one).tolist() == row_bytes(other).tolist()
+    assert write_pieces(tmp_path / "a", [one], 1000) == write_pieces(tmp_path / "b", [other], 1000)
 
 
 # --- failures ---------------------------------------------------------------------------------------------------
@@ -173,7 +267,7 @@ def test_a_file_that_exists_is_not_overwritten(tmp_path: Path) -> None:
 def test_abort_removes_the_file(tmp_path: Path) -> None:
     writer = ShardWriter(str(tmp_path / "s"), SCHEMA, batch_body_bytes=10)
     for i in range(5):
-        writer.add(sample(f"{i}", b"abc"))
+        writer.write(rows_of(SCHEMA, [sample(f"{i}", b"abc")]))
     writer.abort()
     writer.abort()
     assert os.listdir(tmp_path) == []

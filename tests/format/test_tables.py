@@ -15,8 +15,10 @@ from toolkit.errors import CorruptTableError
 from toolkit.format.shard import BatchPlace, ShardRecord
 from toolkit.format.tables import (
     encode_label_table,
+    encode_schema_table,
     encode_shard_table,
     parse_label_table,
+    parse_schema_table,
     parse_shard_tables,
     sha256,
 )
@@ -88,6 +90,17 @@ def test_tables_are_uncompressed_files_of_one_batch() -> None:
     assert b"a long enough name" * 9 in encode_label_table(["a long enough name" * 9])
 
 
+def test_schema_tables() -> None:
+    schema = pa.schema(
+        [pa.field("__key__", pa.string(), nullable=False), ("x", pa.struct([("y", pa.list_(pa.decimal128(9, 2)))]))],
+        metadata={"toolkit": "é"},
+    )
+    data = encode_schema_table(schema)
+    assert parse_schema_table(data, "T").equals(schema, check_metadata=True)
+    assert pa.ipc.open_file(pa.py_buffer(data)).num_record_batches == 0
+    assert data == encode_schema_table(schema)
+
+
 # --- damage: behind a hash that is checked first, and still never another error ---------------------------------
 
 RECORD = ShardRecord("shards/a", 3, 9, bytes(32), bytes(range(32)), (BatchPlace(8, 16, 24, 3),))
@@ -108,6 +121,18 @@ def test_every_flip_parses_or_is_a_corrupt_table() -> None:
         flipped[at] ^= 1 << at % 8
         with contextlib.suppress(CorruptTableError):
             assert all(isinstance(name, str) for name in parse_label_table(bytes(flipped), "T"))
+
+
+def test_a_damaged_schema_table_parses_or_is_a_corrupt_table() -> None:
+    data = encode_schema_table(pa.schema([("__key__", pa.string()), ("x", pa.list_(pa.int8()))]))
+    for cut in range(len(data)):
+        with pytest.raises(CorruptTableError, match="T"):
+            parse_schema_table(data[:cut], "T")
+    for at in range(len(data)):
+        flipped = bytearray(data)
+        flipped[at] ^= 1 << at % 8
+        with contextlib.suppress(CorruptTableError):
+            assert isinstance(parse_schema_table(bytes(flipped), "T"), pa.Schema)
 
 
 def test_a_table_of_another_kind_is_refused() -> None:

@@ -184,5 +184,5 @@ def test_a_missing_label_is_an_error_and_not_a_number(tmp_path: Path) -> None:
     pack(PackJob(source=str(tmp_path / "src"), dataset=str(tmp_path / "ds")))
     ds = toolkit.open(tmp_path / "ds")
     assert [ds[i]["label"] for i in range(3)] == [0, 0, None]
-    with pytest.raises(SampleError, match="the label is missing"):
+    with pytest.raises(SampleError, match="the value is missing"):
         list(ds.loader(batch_size=3))

@@ -10,9 +10,9 @@ from pictures import encode, make_folder, picture
 import toolkit
 from toolkit.errors import ExistsError, RejectsError, SourceError, UsageError
 from toolkit.format.tables import sha256
-from toolkit.pack import task as task_module
 from toolkit.pack.job import OnExisting, PackJob, PackResult
 from toolkit.pack.run import pack, plan
+from toolkit.sources import imagefolder_source
 
 
 def job(source: Path, dataset: Path, **options: object) -> PackJob:
@@ -83,7 +83,8 @@ def test_rejects_over_the_budget_commit_nothing(folder: Path, tmp_path: Path) ->
     assert "3 samples rejected, 2 allowed" in str(caught.value)
     assert "train/ant/bad.jpg" in str(caught.value)
     assert not (tmp_path / "ds/manifest.json").exists()
-    assert not any((tmp_path / "ds").rglob("*.arrow"))
+    assert not any((tmp_path / "ds/tables").glob("*"))
+    assert not any((tmp_path / "ds/manifests").glob("*"))
     report = [json.loads(line) for line in (tmp_path / "ds/reports/failed.rejects.jsonl").read_text().splitlines()]
     assert sorted(line["key"] for line in report) == ["train/ant/bad.jpg", "train/bee/cut.jpg", "train/bee/empty.png"]
     result = pack(job(folder, tmp_path / "ds", max_rejects=3))
@@ -104,14 +105,14 @@ def test_a_file_that_vanishes_during_the_pack_is_a_reject(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     victim = folder / "train/ant/0003.jpg"
-    real = task_module._read
+    real = imagefolder_source._read
 
-    def read(entry: task_module.Entry) -> bytes:
+    def read(entry: imagefolder_source.Entry) -> bytes:
         if entry.path == str(victim):
             os.unlink(victim)
         return real(entry)
 
-    monkeypatch.setattr(task_module, "_read", read)
+    monkeypatch.setattr(imagefolder_source, "_read", read)
     result = pack(job(folder, tmp_path / "ds", max_rejects=1))
     assert [(reject.key, reject.reason) for reject in result.rejects] == [
         ("train/ant/0003.jpg", "vanished during the pack")

@@ -23,6 +23,7 @@ __all__ = [
     "VariableLayout",
     "column_layouts",
     "leaf_layouts",
+    "leaf_name",
 ]
 
 
@@ -90,17 +91,22 @@ def column_layouts(schema: pa.Schema) -> dict[str, Layout]:
 
 
 def leaf_layouts(schema: pa.Schema) -> dict[str, FixedLayout | VariableLayout]:
-    """Return the layouts that kernels fetch from, by dotted name: "label", "image.bytes", "image.path"."""
+    """Return the layouts that kernels fetch from, by leaf_name(): of columns, and of children of structs."""
     leaves: dict[str, FixedLayout | VariableLayout] = {}
     for name, layout in column_layouts(schema).items():
         leaves.update(_leaves(name, layout))
     return leaves
 
 
+def leaf_name(*path: str) -> str:
+    """Return the name of a leaf: its column, then the children of structs. "a.b" could be a column of its own."""
+    return "\0".join(path)
+
+
 def _leaves(name: str, layout: Layout) -> Iterator[tuple[str, FixedLayout | VariableLayout]]:
     if isinstance(layout, StructLayout):
         for child_name, child in layout.children.items():
-            yield from _leaves(f"{name}.{child_name}", child)
+            yield from _leaves(leaf_name(name, child_name), child)
     elif isinstance(layout, (FixedLayout, VariableLayout)):
         yield name, layout
 

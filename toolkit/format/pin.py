@@ -18,7 +18,18 @@ from toolkit.format.manifest import Manifest, parse_manifest
 from toolkit.format.tables import sha256
 from toolkit.storage.local import storage_errors
 
-__all__ = ["JOURNAL", "MANIFEST", "MANIFESTS", "REPORTS", "SHARDS", "TABLES", "Version", "read_table", "resolve", "split_pin"]
+__all__ = [
+    "JOURNAL",
+    "MANIFEST",
+    "MANIFESTS",
+    "REPORTS",
+    "SHARDS",
+    "TABLES",
+    "Version",
+    "read_table",
+    "resolve",
+    "split_pin",
+]
 
 MANIFEST = "manifest.json"
 MANIFESTS = "manifests"

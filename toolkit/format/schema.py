@@ -77,6 +77,10 @@ def stored_type(dtype: pa.DataType) -> pa.DataType:
         case pa.FixedSizeListType():
             return pa.list_(stored_type(dtype.value_type), dtype.list_size)
         case pa.StructType():
+            names = [child.name for child in dtype]
+            for name in names:
+                if names.count(name) > 1:
+                    raise TypeError(f"{dtype}: two fields called {name!r}")
             return pa.struct([pa.field(child.name, stored_type(child.type)) for child in dtype])
         case pa.ExtensionType() | pa.BaseExtensionType():
             return stored_type(dtype.storage_type)

@@ -16,7 +16,7 @@ from toolkit._native.chunks import ChunkSums
 from toolkit.format.compact import compact_batch
 from toolkit.format.digest import sample_digests
 from toolkit.format.schema import DIGEST, DIGEST_BYTES
-from toolkit.format.sizes import row_bytes
+from toolkit.format.sizes import padding_bytes, row_bytes
 from toolkit.storage.local import storage_errors
 
 __all__ = ["BATCH_BODY_BYTES", "SUMS_KEY", "BatchPlace", "ShardRecord", "ShardWriter"]
@@ -61,7 +61,7 @@ class ShardWriter:
         """Create the file at `path`. `schema` is the shard's own, with __digest__, which the writer fills."""
         self._path = path
         self._schema = schema
-        self._batch_limit = batch_body_bytes
+        self._batch_limit = batch_body_bytes - padding_bytes(schema)
         self._pending: list[pa.RecordBatch] = []
         self._pending_bytes = 0
         self._rows = 0

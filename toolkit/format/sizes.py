@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from toolkit.format.compact import compact_batch
 
-__all__ = ["row_bytes"]
+__all__ = ["padding_bytes", "row_bytes"]
 
+_NODE_BYTES = 32  # the padding of three buffers, and the end of the last offset
 _FIXED_BYTES = 24  # the digest, and a row's share of padding
 
 
@@ -20,6 +21,15 @@ def row_bytes(batch: pa.RecordBatch) -> NDArray[np.int64]:
     for array in compact_batch(batch).columns:
         total += _value_bytes(array)
     return total
+
+
+def padding_bytes(schema: pa.Schema) -> int:
+    """Return an upper bound of what a body holds beside its rows: once, however many rows there are."""
+    return sum(_nodes(field.type) for field in schema) * _NODE_BYTES
+
+
+def _nodes(dtype: pa.DataType) -> int:
+    return 1 + sum(_nodes(dtype.field(i).type) for i in range(dtype.num_fields))
 
 
 def _value_bytes(array: pa.Array) -> NDArray[np.int64]:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from toolkit._native.chunks import FetchBuffer
 from toolkit.errors import NotFoundError, UsageError, did_you_mean
+from toolkit.format.layout import leaf_name
 from toolkit.format.manifest import Manifest
 from toolkit.format.pin import Version, read_table, resolve
 from toolkit.format.schema import IMAGE_TYPE, KEY, Column, Kind
@@ -256,7 +257,9 @@ class Dataset:
         sample: dict[str, Any] = {KEY: self.fetcher.keys(located)[0]}
         for column in self._columns:
             if column.kind is Kind.IMAGE and self.schema.field(column.name).type == IMAGE_TYPE:
-                sample[column.name] = self.fetcher.variable(f"{column.name}.bytes", located, FetchBuffer()).bytes(0)
+                sample[column.name] = self.fetcher.variable(
+                    leaf_name(column.name, "bytes"), located, FetchBuffer()
+                ).bytes(0)
             else:
                 sample[column.name] = self.fetcher.values(column.name, located)[0]
         return sample

@@ -163,13 +163,14 @@ class Fetcher:
     def _corrupt(self, row: int, leaf: str, status: int, chunk: int) -> CorruptShardError:
         # A key that can't be read has no name to give: asking for it again would end here again.
         shard, key = (self._shard_path(row), "?") if leaf == KEY else self.place(row)
+        column = leaf.replace("\0", ".")
         return CorruptShardError(
-            f"shard {shard}, row {row}, key {key!r}, column {leaf}: {read_failure(status, chunk)}. "
+            f"shard {shard}, row {row}, key {key!r}, column {column}: {read_failure(status, chunk)}. "
             "Run `toolkit verify --full`, then copy the shard from a good copy or pack again",
             shard=shard,
             row=row,
             key=key,
-            column=leaf,
+            column=column,
         )
 
     def _shard_path(self, row: int) -> str:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from toolkit._native.chunks import FetchBuffer
 from toolkit._native.image import Scratch
 from toolkit.errors import SampleError
-from toolkit.format.layout import VariableLayout, leaf_layouts
+from toolkit.format.layout import VariableLayout, leaf_layouts, leaf_name
 from toolkit.format.schema import IMAGE_TYPE, Column
 from toolkit.loader.fetch import Fetcher, Located
 from toolkit.loader.stats import LoaderStats
@@ -138,7 +138,7 @@ class ImageStage(ColumnStage):
         """Fetch, decode and transform straight into the batch."""
         stop = start + len(located.rows)
         begun = time.perf_counter()
-        values = self._fetcher.variable(f"{self.column}.bytes", located, memory.fetched)
+        values = self._fetcher.variable(leaf_name(self.column, "bytes"), located, memory.fetched)
         fetched = time.perf_counter()
         out = [None] * (stop - start) if isinstance(place, list) else place[start:stop]
         failures = self._compiled.run(values.addresses, values.lengths, memory.fetched, out, memory.scratch)
@@ -170,7 +170,7 @@ def make_stages(
         if name in compiled:
             stages.append(ImageStage(compiled[name], fetcher, stats))
         elif schema.field(name).type == IMAGE_TYPE:
-            stages.append(BytesStage(name, f"{name}.bytes", False, fetcher, stats))
+            stages.append(BytesStage(name, leaf_name(name, "bytes"), False, fetcher, stats))
         elif isinstance(leaf, VariableLayout):
             stages.append(BytesStage(name, name, leaf.type in (pa.string(), pa.large_string()), fetcher, stats))
         elif _is_number(schema.field(name).type):

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from toolkit._native.chunks import FetchBuffer
 from toolkit._native.image import ImageError, probe
 from toolkit.errors import NotFoundError, UsageError, did_you_mean
+from toolkit.format.layout import leaf_name
 from toolkit.format.manifest import Manifest, Split
 from toolkit.format.pin import Version, read_table, resolve
 from toolkit.format.schema import KEY, Column, Kind
@@ -281,7 +282,7 @@ def _headers(dataset: Dataset, column: str, rows: NDArray[np.int64]) -> list[dic
     buffer = FetchBuffer()
     for start in range(0, len(rows), _CHUNK_ROWS):
         part = rows[start : start + _CHUNK_ROWS]
-        values = dataset.fetcher.variable(f"{column}.bytes", dataset.fetcher.locate(part), buffer)
+        values = dataset.fetcher.variable(leaf_name(column, "bytes"), dataset.fetcher.locate(part), buffer)
         for i in range(len(part)):
             data = values.bytes(i)
             if data is None:

@@ -1,0 +1,350 @@
+"""The journal: a killed or failed pack goes on where it was, with the result that it would have had."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pictures import encode, make_folder, picture
+
+import toolkit
+from toolkit.errors import ExistsError, RejectsError, SourceError
+from toolkit.format.tables import sha256
+from toolkit.loader.verify import Level, verify
+from toolkit.pack.job import OnExisting, PackJob
+from toolkit.pack.run import pack
+from toolkit.sources import imagefolder_source
+
+SHARD_BYTES = 64 * 1024
+
+
+def job(source: Path, dataset: Path, **options: object) -> PackJob:
+    options = {"shard_bytes": SHARD_BYTES, **options}
+    return PackJob(source=str(source), dataset=str(dataset), **options)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Four slices of train and one of val."""
+    return make_folder(tmp_path / "src", {"train/ant": 60, "train/bee": 60, "val/bee": 5})
+
+
+def contents(root: Path) -> dict[str, str]:
+    """Every file of a version, with its hash: no reports, which are hashed nowhere, and no lock."""
+    return {
+        str(path.relative_to(root)): sha256(path.read_bytes())
+        for path in sorted(root.rglob("*"))
+        if path.is_file() and "reports" not in path.parts and path.name != ".lock"
+    }
+
+
+class Reads:
+    """Counts which source files a pack reads; calls `before` with the number of each read."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, before: Callable[[int], None] = lambda number: None) -> None:
+        self.keys: list[str] = []
+        real = imagefolder_source._read
+
+        def read(entry: imagefolder_source.Entry) -> bytes:
+            self.keys.append(entry.key)
+            before(len(self.keys))
+            return real(entry)
+
+        monkeypatch.setattr(imagefolder_source, "_read", read)
+
+
+def stop_after(reads: int) -> Callable[[int], None]:
+    def before(number: int) -> None:
+        if number > reads:
+            raise KeyboardInterrupt
+
+    return before
+
+
+def stopped(source: Path, root: Path, reads: int = 80, **options: object) -> int:
+    """Pack until so many files were read; return how many slices are finished."""
+    with pytest.MonkeyPatch.context() as patch:
+        Reads(patch, stop_after(reads))
+        with pytest.raises(KeyboardInterrupt):
+            pack(job(source, root, **options))
+    assert not (root / "manifest.json").exists() or "on_existing" in options
+    return len(list((root / ".journal").glob("[!.]*-*.json")))
+
+
+# --- kills ------------------------------------------------------------------------------------------------------
+
+KILLED = textwrap.dedent(
+    """
+    import os, signal, sys
+    from toolkit.pack.job import PackJob
+    from toolkit.pack.run import pack
+
+    source, root, step, at, jobs = sys.argv[1:]
+    real, calls = getattr(os, step), 0
+
+    def call(*args, **kwargs):
+        global calls
+        calls += 1
+        if calls == int(at):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return real(*args, **kwargs)
+
+    setattr(os, step, call)
+    pack(PackJob(source=source, dataset=root, shard_bytes=65536, jobs=int(jobs)))
+    """
+)
+
+
+@pytest.mark.parametrize(
+    ("step", "at", "jobs"),
+    [(step, at, 1) for step in ("replace", "fsync") for at in (1, 2, 4, 7, 12, 16, 20)] + [("replace", 9, 3)],
+)
+def test_a_killed_pack_goes_on_where_it_was(folder: Path, tmp_path: Path, step: str, at: int, jobs: int) -> None:
+    whole = pack(job(folder, tmp_path / "whole"))
+    command = [sys.executable, "-c", KILLED, str(folder), str(tmp_path / "ds"), step, str(at), str(jobs)]
+    assert subprocess.run(command, timeout=60).returncode == -9
+    finished = len(list((tmp_path / "ds/.journal").glob("[!.]*-*.json")))
+    again = pack(job(folder, tmp_path / "ds", jobs=jobs))
+    assert again.pin == whole.pin
+    assert again.resumed == finished
+    assert finished > 0 or at < 9
+    assert contents(tmp_path / "ds") == contents(tmp_path / "whole")
+    assert verify(tmp_path / "ds", level=Level.FULL).findings == []
+
+
+def test_a_kill_between_the_commit_and_the_end_of_the_journal(folder: Path, tmp_path: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("toolkit.pack.run.Journal.discard", lambda self: None)
+        first = pack(job(folder, tmp_path / "ds"))
+    assert (tmp_path / "ds/.journal/job.json").exists()
+    assert len(toolkit.open(tmp_path / "ds", split="train")) == 120
+    with pytest.raises(ExistsError, match="already holds a dataset"):
+        pack(job(folder, tmp_path / "ds"))
+    again = pack(job(folder, tmp_path / "ds", on_existing=OnExisting.OVERWRITE))
+    assert (again.pin, again.resumed) == (first.pin, 5)
+    assert not (tmp_path / "ds/.journal").exists()
+
+
+@pytest.mark.parametrize("jobs", [1, 2, 4])
+@pytest.mark.parametrize("reads", [0, 40, 100, 122])
+def test_one_pin_whatever_stopped_it_and_however_many_work(folder: Path, tmp_path: Path, jobs: int, reads: int) -> None:
+    whole = pack(job(folder, tmp_path / "whole", jobs=jobs))
+    finished = stopped(folder, tmp_path / "ds", reads, jobs=jobs)
+    again = pack(job(folder, tmp_path / "ds", jobs=5 - jobs))
+    assert again.pin == whole.pin
+    assert again.resumed == finished
+    assert jobs > 1 or bool(finished) == (reads > 39)
+    assert contents(tmp_path / "ds") == contents(tmp_path / "whole")
+
+
+def test_what_is_finished_is_not_read_again(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    finished = stopped(folder, tmp_path / "ds")
+    assert finished >= 2
+    rows = sum(json.loads(path.read_bytes())["rows"] for path in (tmp_path / "ds/.journal").glob("[!.]*-*.json"))
+    seen: list[tuple[int, int | None, int, int]] = []
+    reads = Reads(monkeypatch)
+    result = pack(job(folder, tmp_path / "ds"), lambda *now: seen.append(now))
+    assert len(reads.keys) == 125 - rows
+    assert result.resumed == finished
+    assert seen[-1][0] == seen[-1][1] == result.samples == 125
+    assert seen[-1][2] == seen[-1][3]
+
+
+# --- another job ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"shard_bytes": 70_000}, r"shard_bytes: then 65536, now 70000"),
+        ({"limit": 50}, r"limit: then null, now 50"),
+        ({"split": "train"}, r'split: then null, now "train"'),
+    ],
+)
+def test_other_options_are_named_with_both_values(
+    folder: Path, tmp_path: Path, options: dict[str, object], says: str
+) -> None:
+    finished = stopped(folder, tmp_path / "ds")
+    before = contents(tmp_path / "ds")
+    with pytest.raises(ExistsError, match=says) as caught:
+        pack(job(folder, tmp_path / "ds", **options))
+    assert str(caught.value).count(": then ") == 1
+    assert "--on-existing overwrite" in str(caught.value)
+    assert contents(tmp_path / "ds") == before, "what is finished stays"
+    assert pack(job(folder, tmp_path / "ds")).resumed == finished
+
+
+def test_another_source_is_named(folder: Path, tmp_path: Path) -> None:
+    stopped(folder, tmp_path / "ds")
+    shutil.copytree(folder, tmp_path / "other")
+    with pytest.raises(ExistsError, match=r"source: then .*src.*, now .*other"):
+        pack(job(tmp_path / "other", tmp_path / "ds"))
+
+
+def test_overwrite_discards_what_another_job_had_finished(folder: Path, tmp_path: Path) -> None:
+    stopped(folder, tmp_path / "ds")
+    result = pack(job(folder, tmp_path / "ds", shard_bytes=100_000, on_existing=OnExisting.OVERWRITE))
+    assert result.resumed == 0
+    assert result.pin == pack(job(folder, tmp_path / "whole", shard_bytes=100_000)).pin
+    assert not (tmp_path / "ds/.journal").exists()
+    assert verify(tmp_path / "ds", level=Level.FULL).findings == []
+
+
+def test_overwrite_goes_on_with_its_own_job(folder: Path, tmp_path: Path) -> None:
+    pack(job(folder, tmp_path / "ds", limit=3))
+    options: dict[str, object] = {"on_existing": OnExisting.OVERWRITE}
+    finished = stopped(folder, tmp_path / "ds", **options)
+    assert len(toolkit.open(tmp_path / "ds", split="train")) == 3
+    result = pack(job(folder, tmp_path / "ds", **options))
+    assert result.resumed == finished > 0
+    assert result.pin == pack(job(folder, tmp_path / "whole")).pin
+
+
+# --- what changed in between ------------------------------------------------------------------------------------
+
+
+def test_only_the_slice_of_a_changed_file_is_packed_again(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finished = stopped(folder, tmp_path / "ds", 122)
+    assert finished == 4
+    victim = folder / "train/ant/0010.jpg"
+    data = bytearray(victim.read_bytes())
+    data[-10] ^= 1  # of the same size: only its time tells
+    victim.write_bytes(data)
+    os.utime(victim, ns=(1, 1))
+    reads = Reads(monkeypatch)
+    result = pack(job(folder, tmp_path / "ds"))
+    assert result.resumed == 3
+    assert "train/ant/0010.jpg" in reads.keys
+    changed = [path for path in reads.keys if path.startswith("train/")]
+    assert len(changed) < 60
+    assert changed == sorted(changed)
+    ds = toolkit.open(tmp_path / "ds", split="train")
+    assert ds[10]["image"] == bytes(data)
+    assert result.pin == pack(job(folder, tmp_path / "whole")).pin
+    assert verify(tmp_path / "ds", level=Level.FULL).findings == []
+
+
+def test_a_new_class_changes_every_slice(folder: Path, tmp_path: Path) -> None:
+    stopped(folder, tmp_path / "ds")
+    (folder / "train/aardvark").mkdir()
+    (folder / "train/aardvark/0.jpg").write_bytes(encode(picture(7)))
+    result = pack(job(folder, tmp_path / "ds"))
+    assert result.resumed == 0
+    assert result.pin == pack(job(folder, tmp_path / "whole")).pin
+
+
+def test_files_that_went_away(folder: Path, tmp_path: Path) -> None:
+    stopped(folder, tmp_path / "ds")
+    for number in range(20, 60):
+        (folder / f"train/bee/{number:04d}.jpg").unlink()
+    result = pack(job(folder, tmp_path / "ds"))
+    assert result.resumed > 0
+    assert result.pin == pack(job(folder, tmp_path / "whole")).pin
+
+
+# --- rejects ----------------------------------------------------------------------------------------------------
+
+
+def test_a_larger_budget_commits_without_reading_anything_again(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("train/ant/bad.jpg", "val/bee/bad.png"):
+        (folder / name).write_bytes(b"this is no picture")
+    with pytest.raises(RejectsError, match="2 samples rejected, 1 allowed"):
+        pack(job(folder, tmp_path / "ds", max_rejects=1))
+    assert not (tmp_path / "ds/manifest.json").exists()
+    reads = Reads(monkeypatch)
+    result = pack(job(folder, tmp_path / "ds", max_rejects=2))
+    assert reads.keys == []
+    assert (result.samples, result.resumed) == (125, 5)
+    assert [reject.key for reject in result.rejects] == ["train/ant/bad.jpg", "val/bee/bad.png"]
+    assert result.pin == pack(job(folder, tmp_path / "whole", max_rejects=2)).pin
+    lines = (tmp_path / "ds/reports" / f"{result.pin}.rejects.jsonl").read_text().splitlines()
+    assert [json.loads(line)["key"] for line in lines] == ["train/ant/bad.jpg", "val/bee/bad.png"]
+
+
+def test_a_mended_file_is_read_and_its_slice_alone(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "val/bee/bad.jpg").write_bytes(b"this is no picture")
+    with pytest.raises(RejectsError):
+        pack(job(folder, tmp_path / "ds"))
+    (folder / "val/bee/bad.jpg").write_bytes(encode(picture(5)))
+    reads = Reads(monkeypatch)
+    result = pack(job(folder, tmp_path / "ds"))
+    assert {key.split("/")[0] for key in reads.keys} == {"val"}
+    assert (result.resumed, result.samples) == (4, 126)
+
+
+# --- a damaged journal ------------------------------------------------------------------------------------------
+
+
+def cut_short(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+@pytest.mark.parametrize("suffix", ["json", "keys"])
+@pytest.mark.parametrize("how", ["cut", "empty", "gone", "rubbish"])
+def test_a_damaged_entry_is_packed_again(folder: Path, tmp_path: Path, suffix: str, how: str) -> None:
+    finished = stopped(folder, tmp_path / "ds")
+    path = tmp_path / "ds/.journal" / f"train-000000.{suffix}"
+    match how:
+        case "cut":
+            cut_short(path)
+        case "empty":
+            path.write_bytes(b"")
+        case "gone":
+            path.unlink()
+        case "rubbish":
+            path.write_bytes(b'{"split": 5, "rows": []}\xff')
+    result = pack(job(folder, tmp_path / "ds"))
+    assert result.resumed == finished - 1
+    assert result.pin == pack(job(folder, tmp_path / "whole")).pin
+
+
+@pytest.mark.parametrize("data", [b"", b'{"limit": nu', b"[]", b"\xff\xff", b"5"])
+def test_a_damaged_job_is_begun_anew(folder: Path, tmp_path: Path, data: bytes) -> None:
+    stopped(folder, tmp_path / "ds")
+    (tmp_path / "ds/.journal/job.json").write_bytes(data)
+    result = pack(job(folder, tmp_path / "ds"))
+    assert result.resumed == 0
+    assert result.pin == pack(job(folder, tmp_path / "whole")).pin
+    assert not (tmp_path / "ds/.journal").exists()
+
+
+@pytest.mark.parametrize("how", ["gone", "short", "elsewhere"])
+def test_an_entry_whose_shard_is_not_there_is_packed_again(folder: Path, tmp_path: Path, how: str) -> None:
+    finished = stopped(folder, tmp_path / "ds")
+    entry = tmp_path / "ds/.journal/train-000001.json"
+    record = json.loads(entry.read_bytes())
+    shard = tmp_path / "ds" / record["records"][0]["path"]
+    match how:
+        case "gone":
+            shard.unlink()
+        case "short":
+            cut_short(shard)
+        case "elsewhere":
+            record["records"][0]["path"] = "shards/../../outside.arrow"
+            shutil.copy(shard, tmp_path / "outside.arrow")
+            entry.write_text(json.dumps(record))
+    result = pack(job(folder, tmp_path / "ds"))
+    assert result.resumed == finished - 1
+    assert result.pin == pack(job(folder, tmp_path / "whole")).pin
+    assert verify(tmp_path / "ds", level=Level.FULL).findings == []
+
+
+def test_no_journal_is_left_where_there_is_nothing_to_pack(tmp_path: Path) -> None:
+    (tmp_path / "src/a").mkdir(parents=True)
+    (tmp_path / "src/a/x.jpg").write_bytes(b"nothing")
+    with pytest.raises(SourceError, match="not one sample"):
+        pack(job(tmp_path / "src", tmp_path / "ds", max_rejects=5))
+    assert not (tmp_path / "ds").exists()
