@@ -18,8 +18,8 @@ import toolkit
 from toolkit.cli import cmd_doctor
 from toolkit.cli.main import app
 
-COMMANDS = ["pack", "inspect", "verify", "bench", "doctor"]
-HEAVY = ["numpy", "pyarrow", "polars", "PIL", "torch", "jax", "pandas"]
+COMMANDS = ["pack", "inspect", "head", "verify", "bench", "gc", "doctor", "config"]
+HEAVY = ["numpy", "pyarrow", "polars", "PIL", "torch", "jax", "pandas", "yaml"]
 
 
 def test_help_alone(cli: Cli) -> None:
@@ -59,7 +59,7 @@ def test_help_imports_nothing_heavy(args: list[str]) -> None:
 def test_every_flag_has_a_twin() -> None:
     commands = get_command(app).commands  # type: ignore[attr-defined]
     assert sorted(commands) == sorted(COMMANDS)
-    for command in commands.values():
+    for command in [*commands.values(), *commands["config"].commands.values()]:
         for param in command.params:
             if param.param_type_name == "option" and param.name != "help":
                 flag = next(opt for opt in param.opts if opt.startswith("--"))

@@ -37,7 +37,7 @@ def gc(
     """
     from toolkit.pack.collect import collect
 
-    found = collect(dataset, keep=names_of(keep) or (), delete=delete)
+    found = collect(dataset, keep=() if keep is None else names_of(keep), delete=delete)
     if json:
         print_document("toolkit.gc/1", found)
         return

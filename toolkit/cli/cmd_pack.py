@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from toolkit.cli.config_options import ConfigOption, SetOption
 from toolkit.cli.options import (
     DebugOption,
     JsonOption,
@@ -36,9 +37,6 @@ from toolkit.cli.source_options import (
     RenameOption,
     SourceKindOption,
     UserMetadataOption,
-    kinds_of,
-    names_of,
-    pairs_of,
 )
 from toolkit.errors import RejectsError
 from toolkit.pack.job import DEFAULT_SHARD_BYTES, OnExisting, PackJob
@@ -56,7 +54,8 @@ def pack(
         str,
         typer.Argument(
             metavar="SOURCE",
-            help="An image folder ([SPLIT/]CLASS/IMAGE), or Parquet, TFRecord or WebDataset files: a file, folder or {000..099} list.",
+            help="An image folder ([SPLIT/]CLASS/IMAGE), or Parquet, TFRecord or WebDataset files: "
+            "a file, folder or {000..099} list.",
             show_default=False,
         ),
     ],
@@ -157,6 +156,8 @@ def pack(
     missing: MissingOption = Missing.ERROR.value,
     raw: RawOption = False,
     user: UserMetadataOption = None,
+    config: ConfigOption = None,
+    settings: SetOption = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", envvar=envvar("--dry-run"), help="Say what would be packed; write nothing.")
     ] = False,
@@ -182,16 +183,16 @@ def pack(
         on_existing=OnExisting(on_existing),
         max_rejects=max_rejects,
         source_kind=None if source_kind is None else SourceKind(source_kind),
-        mapping=None if mapping is None else pairs_of(mapping, "--map"),
-        columns=names_of(columns),
-        rename=pairs_of(rename, "--rename"),
-        kinds=kinds_of(kinds),
+        mapping=mapping,
+        columns=None if columns is None else tuple(columns),
+        rename=rename or {},
+        kinds=kinds or {},
         key=key,
-        include=names_of(include) or (),
-        exclude=names_of(exclude) or (),
+        include=tuple(include or ()),
+        exclude=tuple(exclude or ()),
         missing=Missing(missing),
         raw=raw,
-        user=pairs_of(user, "--user-metadata"),
+        user=user or {},
     )
     if dry_run:
         _plan(job, json=json, quiet=quiet)

@@ -12,7 +12,7 @@ import typer
 from typer.main import get_command
 
 from toolkit import __version__
-from toolkit.cli import cmd_bench, cmd_doctor, cmd_gc, cmd_head, cmd_inspect, cmd_pack, cmd_verify
+from toolkit.cli import cmd_bench, cmd_config, cmd_doctor, cmd_gc, cmd_head, cmd_inspect, cmd_pack, cmd_verify
 from toolkit.cli.options import DebugOption
 from toolkit.cli.output import EXIT_CLOSED_PIPE, Mode, print_line, report_error, silence_stdout
 
@@ -33,6 +33,12 @@ app.command("bench")(cmd_bench.bench)
 app.command("gc")(cmd_gc.gc)
 app.command("doctor")(cmd_doctor.doctor)
 
+_config = typer.Typer(rich_markup_mode=None)
+_config.callback(invoke_without_command=True)(cmd_config.config)
+_config.command("schema")(cmd_config.schema)
+_config.command("check")(cmd_config.check)
+app.add_typer(_config, name="config")
+
 
 def main() -> None:
     """Run the program with the arguments of the process."""
@@ -47,7 +53,7 @@ def run(args: Sequence[str]) -> int:
     mode = Mode.read(args, os.environ)
     try:
         try:
-            code = _invoke(args)
+            code = _invoke(args, mode)
         except BrokenPipeError:
             raise
         except BaseException as error:
@@ -62,11 +68,11 @@ def run(args: Sequence[str]) -> int:
     return code
 
 
-def _invoke(args: Sequence[str]) -> int:
+def _invoke(args: Sequence[str], mode: Mode) -> int:
     # Not app(): that would end the process, and turn interrupts and closed pipes into codes of its own.
     command = get_command(app)
     try:
-        with command.make_context("toolkit", list(args)) as context:
+        with command.make_context("toolkit", list(args), obj=mode) as context:
             command.invoke(context)
     except typer.Exit as ended:
         return int(ended.exit_code)

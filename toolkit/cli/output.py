@@ -36,22 +36,34 @@ class Interrupted(KeyboardInterrupt):
     """Ctrl-C, with what it left behind as the message."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Mode:
-    """How this run reports: read from the arguments themselves, since errors of parsing are reported too."""
+    """How this run reports: read from the arguments themselves, since errors of parsing are reported too.
+
+    `fixed` names what arguments or environment say; a config may change the rest.
+    """
 
     json: bool
     debug: bool
+    fixed: frozenset[str] = frozenset()
 
     @classmethod
     def read(cls, args: Sequence[str], environ: Mapping[str, str]) -> Mode:
         """Return the mode that the arguments and the environment ask for."""
 
-        def asked(flag: str) -> bool:
-            twin = environ.get("TOOLKIT_" + flag.removeprefix("--").upper(), "")
-            return flag in args or twin.strip().lower() not in _FALSE
+        def twin(name: str) -> str:
+            return environ.get(f"TOOLKIT_{name.upper()}", "")
 
-        return cls(json=asked("--json"), debug=asked("--debug"))
+        def asked(name: str) -> bool:
+            return f"--{name}" in args or twin(name).strip().lower() not in _FALSE
+
+        fixed = frozenset(name for name in ("json", "debug") if asked(name) or twin(name))
+        return cls(json=asked("json"), debug=asked("debug"), fixed=fixed)
+
+    def configure(self, *, json: bool, debug: bool) -> None:
+        """Take what a config says, where neither arguments nor environment say anything."""
+        self.json = self.json if "json" in self.fixed else json
+        self.debug = self.debug if "debug" in self.fixed else debug
 
 
 def print_line(text: str) -> None:

@@ -1,9 +1,9 @@
-"""Options of `toolkit pack` that say how the source is read: which kind it is, and which fields become which columns."""
+"""Options of `toolkit pack` that say how the source is read: its kind, and which fields become which columns."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any
 
 import typer
 
@@ -29,38 +29,42 @@ __all__ = [
     "pairs_of",
 ]
 
+# Each of these reads what a flag says as text, and what a config says as a mapping or list.
 
-def pairs_of(text: str | None, flag: str) -> dict[str, str]:
+
+def pairs_of(given: str | Mapping[str, str]) -> dict[str, str]:
     """Return {"image": "jpg", …} for image=jpg,label=cls."""
+    if isinstance(given, Mapping):
+        return dict(given)
     pairs: dict[str, str] = {}
-    for part in names_of(text) or ():
+    for part in names_of(given):
         name, equals, value = part.partition("=")
         if not (name and equals and value):
-            raise typer.BadParameter(f"{flag}: {part!r} is not NAME=VALUE, as in image=jpg,label=cls")
+            raise typer.BadParameter(f"{part!r} is not NAME=VALUE, as in image=jpg,label=cls")
         if name in pairs:
-            raise typer.BadParameter(f"{flag}: {name!r} is given twice")
+            raise typer.BadParameter(f"{name!r} is given twice")
         pairs[name] = value
     return pairs
 
 
-def names_of(text: str | None) -> tuple[str, ...] | None:
-    """Return ("a", "b") for a,b; None when nothing was given."""
-    return None if text is None else tuple(part.strip() for part in text.split(",") if part.strip())
+def names_of(given: str | Sequence[str]) -> tuple[str, ...]:
+    """Return ("a", "b") for a,b."""
+    return tuple(part.strip() for part in given.split(",") if part.strip()) if isinstance(given, str) else tuple(given)
 
 
-def kinds_of(text: str | None) -> dict[str, Kind]:
+def kinds_of(given: str | Mapping[str, str]) -> dict[str, Kind]:
     """Return {"photo": Kind.IMAGE, …} for photo=image,caption=text."""
     known = [kind.value for kind in Kind]
     kinds = {}
-    for column, value in pairs_of(text, "--kind").items():
+    for column, value in pairs_of(given).items():
         if value not in known:
             hint = did_you_mean(value, known)
-            raise typer.BadParameter(f"--kind: {value!r} is not one of {', '.join(known)}.{hint}")
+            raise typer.BadParameter(f"{value!r} is not one of {', '.join(known)}.{hint}")
         kinds[column] = Kind(value)
     return kinds
 
 
-def _option(flag: str, metavar: str, text: str, parser: Callable[[str], str] | None = None) -> typer.models.OptionInfo:
+def _option(flag: str, metavar: str, text: str, parser: Callable[[Any], Any] | None = None) -> typer.models.OptionInfo:
     option: typer.models.OptionInfo = typer.Option(flag, envvar=envvar(flag), metavar=metavar, help=text, parser=parser)
     return option
 
@@ -74,15 +78,28 @@ SourceKindOption = Annotated[
         choice(SourceKind),
     ),
 ]
-MapOption = Annotated[str | None, _option("--map", "COLUMN=FIELD,...", "The columns to pack, and the field of each.")]
-ColumnsOption = Annotated[str | None, _option("--columns", "FIELD,...", "The fields to pack, under their own names.")]
-RenameOption = Annotated[str | None, _option("--rename", "FIELD=COLUMN,...", "Other names for fields.")]
+MapOption = Annotated[
+    Mapping[str, str] | None,
+    _option("--map", "COLUMN=FIELD,...", "The columns to pack, and the field of each.", pairs_of),
+]
+ColumnsOption = Annotated[
+    Sequence[str] | None,
+    _option("--columns", "FIELD,...", "The fields to pack, under their own names.", names_of),
+]
+RenameOption = Annotated[
+    Mapping[str, str] | None, _option("--rename", "FIELD=COLUMN,...", "Other names for fields.", pairs_of)
+]
 KindOption = Annotated[
-    str | None, _option("--kind", "COLUMN=KIND,...", f"What columns mean: {', '.join(kind.value for kind in Kind)}.")
+    Mapping[str, Kind] | None,
+    _option("--kind", "COLUMN=KIND,...", f"What columns mean: {', '.join(kind.value for kind in Kind)}.", kinds_of),
 ]
 KeyOption = Annotated[str | None, _option("--key", "FIELD", "The field that holds each sample's unique key.")]
-IncludeOption = Annotated[str | None, _option("--include", "GLOB,...", "Take only input files that match one.")]
-ExcludeOption = Annotated[str | None, _option("--exclude", "GLOB,...", "Leave out input files that match one.")]
+IncludeOption = Annotated[
+    Sequence[str] | None, _option("--include", "GLOB,...", "Take only input files that match one.", names_of)
+]
+ExcludeOption = Annotated[
+    Sequence[str] | None, _option("--exclude", "GLOB,...", "Leave out input files that match one.", names_of)
+]
 MissingOption = Annotated[
     str,
     _option(
@@ -97,5 +114,6 @@ RawOption = Annotated[
     typer.Option("--tfrecord-raw", envvar=envvar("--tfrecord-raw"), help="Records are bytes, not tf.train.Example."),
 ]
 UserMetadataOption = Annotated[
-    str | None, _option("--user-metadata", "KEY=VALUE,...", "Text to keep in the manifest; part of what is pinned.")
+    Mapping[str, str] | None,
+    _option("--user-metadata", "KEY=VALUE,...", "Text to keep in the manifest; part of what is pinned.", pairs_of),
 ]

@@ -1,0 +1,68 @@
+"""What each kind of value takes, and that its schema says the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from json_schema import fits
+
+from toolkit.config.keys import PACK_VALUES, make_keys
+from toolkit.config.schema import json_schema
+from toolkit.config.values import Choice, Flag, Names, Pairs, Text, ValueType, Whole
+
+SIZE = PACK_VALUES["shard_size"]
+SHARE = PACK_VALUES["max_rejects"]
+JOBS = PACK_VALUES["jobs"]
+PAIRS = Pairs(Text(), "{a: b}")
+KINDS = PACK_VALUES["kind"]
+
+
+@pytest.mark.parametrize(
+    ("value_type", "good", "bad"),
+    [
+        (Text(), ["a", " "], ["", None, 1, 1.5, True, ["a"], {"a": "b"}]),
+        (Choice(("a", "b")), ["a", "b"], ["c", "", None, 1, True, ["a"]]),
+        (Flag(), [True, False], [0, 1, "true", None, [], {}]),
+        (Whole(1), [1, 10**9], [0, -1, 1.5, "1", "many", True, None, [1]]),
+        (
+            SIZE,
+            [1, 65536, "4096", "100MB", "256MiB", "1.5GiB", ".5GB", "64KiB ", "10M"],
+            [0, "", "big", 1.5, True, None],
+        ),
+        (SHARE, [0, 12, "1%", "0.5%", "12"], [-1, 0.01, "x%", "0.5", "", True, None, ["1%"]]),
+        (JOBS, [1, 64, "auto", "4"], [0, "0", "many", True, None, 1.5]),
+        (Names(), [[], ["a"], ["a,b", "c"]], ["a", None, [1], ["a", ""], {"a": "b"}, [["a"]]]),
+        (PAIRS, [{}, {"a": "b", "c,d": "e=f"}], ["a=b", None, ["a"], {"a": 1}, {"a": ""}, {"": "a"}, {"a": None}]),
+        (KINDS, [{"x": "image"}], [{"x": "imag"}, {"x": 1}, "x=image"]),
+    ],
+)
+def test_check_and_schema_agree(value_type: ValueType, good: list[Any], bad: list[Any]) -> None:
+    for value in good:
+        assert value_type.fault(value) is None, value
+        assert fits(value, value_type.schema()), value
+    for value in bad:
+        assert value_type.fault(value) is not None, value
+        assert not fits(value, value_type.schema()), value
+
+
+def test_faults_say_where_and_what() -> None:
+    assert Names().fault(["a", 3]) == (
+        (1,),
+        "expected text, got 3; put text in quotes when YAML reads it as something else",
+    )
+    assert KINDS.fault({"x": "imag"}) == (
+        ("x",),
+        "expected one of image, label, text, scalar, tensor, json, bytes, value, got 'imag'. Did you mean 'image'?",
+    )
+    assert Pairs(Text(), "").fault({True: "x"}) == ((), "expected names that are text, got true; put it in quotes")
+    assert Whole(1).fault(None) == ((), "expected a whole number of at least 1, got nothing")
+    assert Flag().fault({}) == ((), "expected true or false, got a mapping")
+    assert Flag().fault("x" * 100) == ((), f"expected true or false, got '{'x' * 39}…")
+
+
+def test_schema_of_a_table() -> None:
+    schema = json_schema(make_keys({"limit": "At most."}))
+    assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    assert schema["additionalProperties"] is False
+    assert schema["properties"] == {"limit": {"description": "At most.", "type": "integer", "minimum": 1}}

@@ -1,0 +1,101 @@
+"""Read settings from a YAML file or from KEY=VALUE texts, each checked against the table of keys."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from toolkit.config.keys import Key
+from toolkit.config.values import Text
+from toolkit.errors import NotFoundError, UsageError, did_you_mean
+from toolkit.storage.local import storage_errors
+
+__all__ = ["Setting", "load_config", "read_settings"]
+
+_MOST_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A value for a key, and where it was given, for messages: "pack.yaml:3" or "--set"."""
+
+    key: str
+    value: object
+    where: str
+
+
+def load_config(path: str, keys: Mapping[str, Key]) -> dict[str, Setting]:
+    """Return the settings of a YAML file. Relative paths in it are relative to the file.
+
+    Raises:
+        NotFoundError: No such file.
+        UsageError: It isn't a YAML mapping, has an unknown key, or a value its key doesn't take.
+        StorageError: It can't be read.
+    """
+    from toolkit.config.tree import read_tree
+
+    tree = read_tree(_text_of(path), path)
+    if not isinstance(tree.value, dict):
+        held = "no options" if tree.value is None else "no mapping"
+        raise UsageError(f"{path}:1: holds {held}: expected lines such as `shard_size: 256MiB`")
+    settings = {}
+    for name, value in tree.value.items():
+        where = f"{path}:{tree.lines[(name,)]}"
+        if name not in keys:
+            raise UsageError(f"{where}: unknown key {name!r}.{_nearest(name, keys)}")
+        key = keys[name]
+        fault = key.value.fault(value)
+        if fault is not None:
+            at = (name, *fault.path)
+            raise UsageError(f"{path}:{tree.lines[at]}: {_dotted(at)}: {fault.message}")
+        if isinstance(key.value, Text) and key.value.path:
+            value = os.path.join(os.path.dirname(path), os.path.expanduser(value))
+        settings[name] = Setting(name, value, where)
+    return settings
+
+
+def read_settings(texts: Sequence[str], keys: Mapping[str, Key]) -> dict[str, Setting]:
+    """Return the settings of texts such as "shard_size=128MiB"; of several for one key the last.
+
+    Their values stay text, for whoever reads the flag of that name.
+
+    Raises:
+        UsageError: A text is no KEY=VALUE, or the key is unknown.
+    """
+    settings = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        name = name.strip()
+        if not equals or not name or not value:
+            raise UsageError(f"--set {text!r} is not KEY=VALUE, as in shard_size=128MiB")
+        if name not in keys:
+            raise UsageError(f"--set {text!r}: unknown key {name!r}.{_nearest(name, keys)}")
+        settings[name] = Setting(name, value, f"--set {name}={value}")
+    return settings
+
+
+def _text_of(path: str) -> str:
+    if not os.path.exists(path):
+        folder, name = os.path.split(path)
+        siblings = os.listdir(folder or ".") if os.path.isdir(folder or ".") else []
+        raise NotFoundError(f"no config at {path!r}.{did_you_mean(name, siblings)}")
+    if os.path.isdir(path):
+        raise UsageError(f"{path!r} is a folder: a config is a YAML file")
+    with storage_errors("read", path), open(path, "rb") as file:
+        data = file.read(_MOST_BYTES + 1)
+    if len(data) > _MOST_BYTES:
+        raise UsageError(f"{path!r} is larger than 1 MiB: that is no config")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise UsageError(f"{path}:{line}: not UTF-8") from error
+
+
+def _nearest(name: object, keys: Mapping[str, Key]) -> str:
+    return did_you_mean(str(name), keys) or f" Known: {', '.join(keys)}"
+
+
+def _dotted(path: Sequence[str | int]) -> str:
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")
