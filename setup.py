@@ -12,19 +12,19 @@ from Cython.Build import cythonize
 from setuptools import Extension, setup
 
 NATIVE = Path("toolkit/_native")
-# Extension stem -> (pkg-config module, Debian package, Fedora package, Homebrew formula).
-SYSTEM_LIBRARIES = {"image": ("libjpeg", "libjpeg62-turbo-dev", "libjpeg-turbo-devel", "jpeg-turbo")}
+# Extension stem -> (pkg-config module, Debian package, Fedora package).
+SYSTEM_LIBRARIES = {"image": ("libjpeg", "libjpeg62-turbo-dev", "libjpeg-turbo-devel")}
 COMPILE_ARGS = ["-O3", "-std=gnu11", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Wno-cast-function-type"]
 
 
-def _pkg_config(module: str, debian: str, fedora: str, brew: str) -> dict[str, list[str]]:
+def _pkg_config(module: str, debian: str, fedora: str) -> dict[str, list[str]]:
     """Return include and link flags of a system library, or stop the build with the command that installs it."""
     if shutil.which("pkg-config") is None:
         sys.exit("toolkit: pkg-config is missing. Install it: apt-get install pkg-config")
     if subprocess.run(["pkg-config", "--exists", module]).returncode != 0:
         sys.exit(
             f"toolkit: the headers of {module} are missing. Install them: apt-get install {debian} "
-            f"(Fedora: dnf install {fedora}; macOS: brew install {brew})"
+            f"(Fedora: dnf install {fedora})"
         )
 
     def flags(option: str) -> list[str]:

@@ -227,3 +227,10 @@ def test_program_ends_with_the_code(packed: Path) -> None:
     assert program("--version").code == 0
     assert program("inspect", packed / "nothing").code == 2
     assert program("inspect", f"{packed}@sha256:{'0' * 12}").code == 4
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+def test_a_closed_stream_changes_no_exit_code(closed: str) -> None:
+    for arguments, code in (("--version", 0), ("verify /nowhere", 2)):
+        command = f"{sys.executable} -m toolkit.cli.main {arguments} {closed}"
+        assert subprocess.run(command, shell=True, stdin=subprocess.DEVNULL).returncode == code

@@ -43,6 +43,10 @@ def test_ranks_together_deliver_what_was_planned(
     ds = toolkit.open(packed, split="train", columns=["label"])
     remainder = "keep" if world_size == 1 else "drop"
     whole = keys(ds.loader(batch_size=len(ds), shuffle=shuffle, seed=4, threads=1))
+    if world_size > 1 and batch_size * world_size > len(ds):
+        with pytest.raises(UsageError, match="leaves nothing of 150 samples"):
+            ds.loader(batch_size=batch_size, world_size=world_size, remainder="drop")
+        return
     seen: list[list[list[str]]] = []
     for rank in range(world_size):
         with ds.loader(
@@ -202,6 +206,7 @@ def test_stats_count_what_was_delivered(packed: Path) -> None:
         ({"batch_size": 4, "world_size": 2}, "remainder='drop'"),
         ({"batch_size": 4, "epochs": 0}, "epochs must be"),
         ({"batch_size": 4, "seed": "x"}, "seed must be an int"),
+        ({"batch_size": 4, "pipeline": slot("image")}, "a loader takes a pipeline, got Slot"),
     ],
 )
 def test_bad_options_are_refused_with_words(packed: Path, options: dict[str, Any], says: str) -> None:

@@ -286,3 +286,13 @@ def test_bomb_is_refused_from_its_header() -> None:
 def test_probe() -> None:
     assert image.probe(jpeg(photo(70, 40))) == (70, 40, 3, 1, False)
     assert image.probe(jpeg(grey(40, 70, 0), progressive=True)) == (40, 70, 1, 1, True)
+
+
+def test_a_bomb_of_scans_is_refused() -> None:
+    data = jpeg(photo(64, 48), progressive=True)
+    last_scan = data.rindex(b"\xff\xda")
+    bomb = data[:-2] + data[last_scan:-2] * 400 + b"\xff\xd9"
+    with pytest.raises(image.ImageError) as caught:
+        image.ImageProgram([]).decode(bomb, image.Scratch())
+    assert caught.value.status == image.CORRUPT
+    assert "scans" in str(caught.value)

@@ -168,3 +168,11 @@ def test_odd_names_come_back_as_they_were(tmp_path: Path) -> None:
 def test_bad_options(tmp_path: Path, options: dict[str, int]) -> None:
     with pytest.raises(UsageError):
         job(tmp_path, tmp_path / "ds", **options)
+
+
+def test_an_empty_path_is_no_dataset(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    with pytest.raises(UsageError, match="not a path"):
+        pack(PackJob(source=str(folder), dataset=""))
+    assert list(Path().iterdir()) == []

@@ -35,7 +35,8 @@ def test_describe_says_what_changes_samples() -> None:
     [
         (lambda: slot("image").resize_short(32), r"step 1 resize_short\(32\): expected uint8 .* put \.decode_image"),
         (lambda: slot("label").decode_image(), "expected an image column, got a label column"),
-        (lambda: slot("image").decode_image().decode_image(), "decode once"),
+        (lambda: slot("image").decode_image().decode_image(), r"step 2 decode_image\(\).*decode once"),
+        (lambda: slot("image").decode_image().resize_short(70_000), "slot 'image'.*65535"),
         (lambda: slot("image").decode_image().normalize("unit").resize_short(3), "move normalize to the end"),
     ],
 )
@@ -53,6 +54,9 @@ def test_steps_that_do_not_fit_are_named(build: object, says: str) -> None:
         (lambda s: s.normalize((0, 0, 0), (1, 0, 1)), "must be positive"),
         (lambda s: s.resize_short(0), "size must be a positive int, got 0"),
         (lambda s: s.center_crop((3, -1)), "width must be a positive int"),
+        (lambda s: s.center_crop((1, 2, 3)), "one number or"),
+        (lambda s: s.normalize((0, 0, float("nan")), (1, 1, 1)), "must be finite"),
+        (lambda s: s.normalize((0, 0, 0), (1, 1e-42, 1)), "no smaller than"),
         (lambda s: s.resize_short(2.5), "positive int, got 2.5"),
     ],
 )

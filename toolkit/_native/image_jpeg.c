@@ -20,14 +20,17 @@
 
 #define ROWS 8        /* rows that one libjpeg call may return; few, so that they stay in the first cache */
 #define MIN_CROP 64   /* narrower windows are read at full width: libjpeg upsamples tiny widths in another way */
+#define MAX_SCANS 256  /* a scan of a few bytes costs a pass over the whole picture; encoders write about ten */
 #define EOI 0xD9
 
 struct img_jpeg {
     struct jpeg_decompress_struct info;
     struct jpeg_error_mgr errors;
     struct jpeg_source_mgr source;
+    struct jpeg_progress_mgr progress;
     jmp_buf jump;
     int created;
+    int scan_bomb;    /* more scans than MAX_SCANS */
     int hit_end;      /* libjpeg wanted bytes behind the end of the data */
     int damage;       /* the first warning that means wrong pixels, a JWRN_ code */
     char damage_text[JMSG_LENGTH_MAX];
@@ -59,6 +62,15 @@ static void skip(j_decompress_ptr info, long count) {
     }
 }
 
+/* libjpeg calls this several times a scan while it reads all of a picture's scans. */
+static void watch(j_common_ptr info) {
+    img_jpeg *jpeg = info->client_data;
+    if (((j_decompress_ptr)info)->input_scan_number > MAX_SCANS) {
+        jpeg->scan_bomb = 1;
+        longjmp(jpeg->jump, 1);
+    }
+}
+
 static void fail(j_common_ptr info) { longjmp(((img_jpeg *)info->client_data)->jump, 1); }
 
 static void silent(j_common_ptr info) { (void)info; }
@@ -86,6 +98,10 @@ static void note(j_common_ptr info, int level) {
 /* Status and message of the error that libjpeg has just raised. */
 static int failure(img_jpeg *jpeg, char *message) {
     char text[JMSG_LENGTH_MAX];
+    if (jpeg->scan_bomb) {
+        snprintf(message, IMG_MESSAGE, "the JPEG has more than %d scans", MAX_SCANS);
+        return IMG_CORRUPT;
+    }
     jpeg->errors.format_message((j_common_ptr)&jpeg->info, text);
     int status = IMG_CORRUPT;
     switch (jpeg->errors.msg_code) {
@@ -136,7 +152,7 @@ static img_jpeg *get(img_scratch *scratch) {
 /* A fresh decompressor for each picture: libjpeg keeps quantisation and Huffman tables from picture to picture, and one
  * that lacks its own would silently be decoded with those of its predecessor. */
 static int create(img_jpeg *jpeg, const uint8_t *data, int64_t length, char *message) {
-    jpeg->hit_end = jpeg->damage = 0;
+    jpeg->hit_end = jpeg->damage = jpeg->scan_bomb = 0;
     jpeg->info.err = jpeg_std_error(&jpeg->errors);
     jpeg->errors.error_exit = fail;
     jpeg->errors.emit_message = note;
@@ -154,6 +170,8 @@ static int create(img_jpeg *jpeg, const uint8_t *data, int64_t length, char *mes
     jpeg->source.next_input_byte = data;
     jpeg->source.bytes_in_buffer = (size_t)length;
     jpeg->info.src = &jpeg->source;
+    jpeg->progress.progress_monitor = watch;
+    jpeg->info.progress = &jpeg->progress;
     jpeg_read_header(&jpeg->info, TRUE);
     return IMG_OK;
 }

@@ -10,7 +10,6 @@ import typer
 from toolkit.cli.config_options import effective_options, keys_of, take_config, take_settings
 from toolkit.cli.options import DebugOption, envvar
 from toolkit.cli.output import print_document, print_line
-from toolkit.errors import UsageError
 from toolkit.pack.job import PackJob
 
 __all__ = ["check", "config", "schema"]
@@ -49,10 +48,7 @@ def check(
     packing = typer.Context(command, info_name="pack")
     take_config(packing, file)
     take_settings(packing, settings or [])
-    try:
-        options, origins = effective_options(packing)
-    except typer.BadParameter as error:  # a value from an environment twin
-        raise UsageError(str(error.message)) from error
+    options, origins = effective_options(packing)
     PackJob(
         source=options["source"] or "",
         dataset=options["dataset"] or "",

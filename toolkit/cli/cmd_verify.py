@@ -9,7 +9,7 @@ import typer
 from toolkit.cli.options import DatasetArgument, DebugOption, JsonOption, ProgressOption, QuietOption, envvar
 from toolkit.cli.output import print_document, print_views
 from toolkit.cli.progress import shown_progress
-from toolkit.errors import IntegrityError, SampleError
+from toolkit.errors import IntegrityError, SampleError, StorageError
 
 __all__ = ["verify"]
 
@@ -48,5 +48,7 @@ def verify(
         print_views(verify_views(result))
     if any(finding.kind == "integrity" for finding in result.findings):
         raise typer.Exit(IntegrityError.exit_code)
+    if any(finding.kind == "storage" for finding in result.findings):
+        raise typer.Exit(StorageError.exit_code)
     if result.findings:
         raise typer.Exit(SampleError.exit_code)

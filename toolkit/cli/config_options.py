@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["ConfigOption", "SetOption", "effective_options", "keys_of", "take_config", "take_settings"]
 
 _NO_KEYS = ("help", "config", "set")
+_SET = "toolkit.set"  # in a context's meta: the keys that --set gave
 
 
 def keys_of(command: Any) -> dict[str, Key]:
@@ -46,13 +47,22 @@ def take_settings(context: typer.Context, texts: Sequence[str]) -> None:
 
 
 def effective_options(context: typer.Context) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return the value of each key, and where it comes from, when the command line gives none."""
+    """Return the value of each key, and where it comes from, when the command line gives none.
+
+    Raises:
+        UsageError: An environment twin holds what its flag doesn't take.
+    """
     places = {"ENVIRONMENT": "environment", "DEFAULT_MAP": "config", "DEFAULT": "default"}
     values, origins = {}, {}
     for key, param in _params(context.command).items():
         raw, source = param.consume_value(context, {})
-        values[key] = None if raw is None else param.process_value(context, raw)
         origins[key] = places[source.name]
+        if origins[key] == "config" and key in context.meta.get(_SET, ()):
+            origins[key] = "set"
+        try:
+            values[key] = None if raw is None else param.process_value(context, raw)
+        except typer.BadParameter as error:
+            raise UsageError(f"{param.envvar}: {error.message}") from error
     return values, origins
 
 
@@ -113,6 +123,8 @@ def _take(context: typer.Context, settings: Mapping[str, Setting], *, above: boo
             place = setting.where if setting.where.startswith("--set") else f"{setting.where}: {key}"
             raise UsageError(f"{place}: {error.message}") from error
         taken[params[key].name] = setting.value
+    if above:
+        context.meta.setdefault(_SET, set()).update(settings)
     before = dict(context.default_map or {})
     context.default_map = {**before, **taken} if above else {**taken, **before}
     if isinstance(context.obj, Mode):

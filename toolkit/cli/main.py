@@ -42,6 +42,9 @@ app.add_typer(_config, name="config")
 
 def main() -> None:
     """Run the program with the arguments of the process."""
+    # A closed descriptor (`>&-`, some daemons) leaves None: say nothing there, and keep the exit code.
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(AttributeError):
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # file names may be any bytes

@@ -85,7 +85,7 @@ def resolve(reference: str | os.PathLike[str]) -> Version:
             f"{file} has sha256 {pin}, which is no committed version: it was changed by hand. "
             f"Open a version by its pin, or copy it back: {_versions_text(root)}"
         )
-    return Version(root=root, pin=pin, manifest=parse_manifest(data, file))
+    return Version(root=os.path.abspath(root), pin=pin, manifest=parse_manifest(data, file))
 
 
 def read_table(version: Version, digest: str) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -42,6 +43,8 @@ def open(
         PinMismatchError: No version has the pin, or the manifest was changed after it was packed.
         CorruptTableError, FormatError: A table is damaged, or the dataset is of a newer format.
     """
+    if isinstance(columns, str):
+        raise UsageError(f"columns takes a list of names, got the text {columns!r}: columns=[{columns!r}]")
     version = resolve(reference)
     splits = version.manifest.splits
     if split is None and len(splits) > 1:
@@ -117,6 +120,7 @@ class Dataset:
         """Return a sample, or a view of a range. Raises IndexError, CorruptShardError."""
         if isinstance(index, slice):
             return self.take(np.arange(*index.indices(len(self)), dtype=np.int64))
+        index = operator.index(index)
         if not -len(self) <= index < len(self):
             raise IndexError(f"sample {index} of {len(self)}")
         return self._sample(int(self.rows(np.array([index % len(self)], np.int64))[0]))
@@ -196,18 +200,25 @@ class Dataset:
 
     def take(self, rows: Sequence[int] | NDArray[np.int64]) -> Self:
         """Return a view of these rows of this dataset, in this order; a row may come more than once."""
-        chosen = np.asarray(rows, np.int64).reshape(-1)
-        if len(chosen) and not (int(chosen.min()) >= 0 and int(chosen.max()) < len(self)):
-            raise IndexError(f"take: rows must be within 0..{len(self) - 1}")
-        return type(self)(self._opened, self._columns, self.rows(chosen))
+        return type(self)(self._opened, self._columns, self.rows(self._numbers("take", rows)))
 
     def rows(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the row of the split behind each row of this view."""
         return positions if self._rows is None else self._rows[positions]
 
+    def _numbers(self, call: str, rows: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return a copy of row numbers, checked: numpy would cast masks, floats and text without a word."""
+        given = np.asarray(rows).reshape(-1)
+        if given.dtype.kind not in "iu" and given.size:
+            hint = ": for a mask, give np.flatnonzero(mask)" if given.dtype.kind == "b" else ""
+            raise UsageError(f"{call}: rows must be whole numbers, got {given.dtype}{hint}")
+        if given.size and not (int(given.min()) >= 0 and int(given.max()) < len(self)):
+            raise IndexError(f"{call}: rows must be within 0..{len(self) - 1}")
+        return given.astype(np.int64)  # a copy: the caller may shuffle his array in place
+
     def keys(self, rows: Sequence[int] | NDArray[np.int64] | None = None) -> list[str]:
         """Return the keys of rows of this view; of all when left out."""
-        chosen = np.arange(len(self), dtype=np.int64) if rows is None else np.asarray(rows, np.int64)
+        chosen = np.arange(len(self), dtype=np.int64) if rows is None else self._numbers("keys", rows)
         return self.fetcher.keys(self.fetcher.locate(self.rows(chosen)))
 
     def open_split(self, split: str) -> Dataset:

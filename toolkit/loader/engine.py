@@ -93,14 +93,15 @@ class Engine:
         self._pool = BlockPool(keep=prefetch + 2)
         self._in_flight: deque[FilledBatch] = deque()
         self._work = _Work(stages, fetcher)
+        self._waited: FilledBatch | None = None
         self._pid = os.getpid()
         self._workers = [
             threading.Thread(target=_run_worker, args=(self._work,), name=f"toolkit-loader-{i}", daemon=True)
             for i in range(threads)
         ]
+        self._finalizer = weakref.finalize(self, _stop, self._work, threads)  # first: a start may fail halfway
         for worker in self._workers:
             worker.start()
-        self._finalizer = weakref.finalize(self, _stop, self._work, threads)
 
     def __iter__(self) -> Iterator[FilledBatch]:
         return self
@@ -116,9 +117,13 @@ class Engine:
             if not self._in_flight:
                 raise StopIteration
             begun = time.perf_counter()
-            batch = self._in_flight[0]
-            batch.done.wait()
-            self._in_flight.popleft()
+            batch = self._in_flight.popleft()
+            self._waited = batch
+            if not self._work.closed:  # close() sets `closed` first and wakes `_waited` after: none is missed
+                batch.done.wait()
+            self._waited = None
+            if self._work.closed:
+                raise StopIteration  # closed under our hands: the loader says that batches are missing
             self._stats.add(consumer_wait_seconds=time.perf_counter() - begun)
             if batch.error is not None:
                 raise batch.error[1]
@@ -131,10 +136,14 @@ class Engine:
     def close(self) -> None:
         """Stop the threads and wait for them. May be called more than once, and in a forked child."""
         self._finalizer()
+        waited = self._waited
+        if waited is not None:
+            waited.done.set()
         self._in_flight.clear()
-        if os.getpid() == self._pid:
+        # Not from a worker: the garbage collector may run this in one that holds a lock which the others wait for.
+        if os.getpid() == self._pid and threading.current_thread() not in self._workers:
             for worker in self._workers:
-                if worker is not threading.current_thread():
+                if worker.ident is not None:
                     worker.join()
 
     def _top_up(self) -> None:
@@ -157,7 +166,7 @@ class Engine:
 
 
 def _run_worker(work: _Work) -> None:
-    memory = WorkerMemory()
+    memory: WorkerMemory | None = None
     while True:
         item = work.parts.get()
         if item is None or work.closed:
@@ -165,6 +174,7 @@ def _run_worker(work: _Work) -> None:
         batch, start, stop = item
         error: BaseException | None = None
         try:
+            memory = memory or WorkerMemory()
             located = work.fetcher.locate(batch.planned.rows[start:stop])
             for stage in work.stages:
                 stage.fill(batch.columns[stage.column], start, located, memory)

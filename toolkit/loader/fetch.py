@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import threading
+import weakref
 from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any
@@ -51,6 +53,18 @@ class Variable:
         return None if length < 0 else self.buffer.take(int(self.addresses[i]), length)
 
 
+_fetchers: weakref.WeakSet[Fetcher] = weakref.WeakSet()
+
+
+def _renew_locks() -> None:
+    """In a forked child: a lock that a worker held at that instant would never be released."""
+    for fetcher in list(_fetchers):
+        fetcher._lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_renew_locks)
+
+
 class Fetcher:
     """Reads values of one split. Owns the open shards; safe from any thread."""
 
@@ -63,6 +77,7 @@ class Fetcher:
         self._variable = {name: leaf for name, leaf in layouts.items() if isinstance(leaf, VariableLayout)}
         self._readers: OrderedDict[int, ShardReader] = OrderedDict()
         self._lock = threading.Lock()
+        _fetchers.add(self)
 
     def locate(self, rows: NDArray[np.int64]) -> Located:
         """Open the shards of `rows` (int64, rows of the split) and find the record batch of each.

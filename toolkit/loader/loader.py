@@ -118,6 +118,10 @@ class Loader:
             remainder=_member(Remainder, "remainder", remainder),
             output=_member(Output, "output", output),
         )
+        if pipeline is not None and not isinstance(pipeline, Pipeline):
+            raise UsageError(
+                f"a loader takes a pipeline, got {type(pipeline).__name__}: toolkit.pipeline(slot(...), ...)"
+            )
         self.dataset = dataset
         self.pipeline = pipeline
         self.epoch = 0
@@ -126,6 +130,12 @@ class Loader:
         self._convert = converter(self.options.output)
         self._engine: Engine | None = None
         self._closed = False
+        if len(dataset) and not self._batches_an_epoch():
+            raise UsageError(
+                f"remainder='drop' leaves nothing of {len(dataset)} samples in batches of "
+                f"{batch_size} on each of {world_size} ranks: take smaller batches"
+            )
+        self._pid = os.getpid()
 
     def __len__(self) -> int:
         """Batches that one iter() gives."""
@@ -135,6 +145,8 @@ class Loader:
         """Start the next epochs. An iteration that is still running ends."""
         if self._closed:
             raise LoaderError("this loader is closed: make a new one with ds.loader(...)")
+        if os.getpid() != self._pid:
+            raise LoaderError("this loader was made before a fork: open a new one in the child process")
         self._end_engine()
         options = self.options
         first = self.epoch
@@ -150,7 +162,7 @@ class Loader:
             threads=options.threads,
             prefetch=options.prefetch,
         )
-        return self._deliver(self._engine)
+        return _Iteration(self._deliver(self._engine))
 
     def __enter__(self) -> Self:
         return self
@@ -162,6 +174,8 @@ class Loader:
 
     def set_epoch(self, epoch: int) -> None:
         """Let the next iter() begin at `epoch`."""
+        if not isinstance(epoch, int) or epoch < 0:
+            raise UsageError(f"an epoch is a whole number from 0 on, got {epoch!r}")
         self.epoch = epoch
 
     def stats(self) -> dict[str, float]:
@@ -202,6 +216,25 @@ class Loader:
             )
 
 
+class _Iteration(Iterator[Batch]):
+    """An iteration that stays broken once it broke: a generator would end quietly, and the epoch would be short."""
+
+    def __init__(self, batches: Iterator[Batch]) -> None:
+        self._batches = batches
+        self._broken: str | None = None
+
+    def __next__(self) -> Batch:
+        if self._broken is not None:
+            raise LoaderError(f"this iteration ended with an error, its epoch is not complete: {self._broken}")
+        try:
+            return next(self._batches)
+        except StopIteration:
+            raise
+        except BaseException as error:
+            self._broken = str(error) or type(error).__name__
+            raise
+
+
 def _plan(dataset: Dataset, options: LoaderOptions, batches: int, first_epoch: int) -> Iterator[PlannedBatch]:
     """Yield this rank's slice of each global batch. Not a method: the engine must not keep its loader alive."""
     samples = len(dataset)
@@ -224,7 +257,7 @@ def _member(kind: type[_Member], name: str, value: object) -> _Member:
 
 def _thread_count(threads: int | str) -> int:
     if threads == "auto":
-        return len(os.sched_getaffinity(0))
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if isinstance(threads, str):
         if not threads.isdecimal():
             raise UsageError(f"threads must be a number or 'auto', got {threads!r}")

@@ -37,7 +37,7 @@ class Order:
     def rows(self, epoch: int, positions: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return which sample is at each position (int64, within 0..samples-1) of the epoch."""
         if self.shuffle is Shuffle.NONE:
-            return positions
+            return positions.copy()
         out = np.empty_like(positions)
         permute(self.samples, _key(ORDER_VERSION, self.seed, epoch), positions, out)
         return out

@@ -6,6 +6,7 @@ import builtins
 import enum
 import hashlib
 import os
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -47,7 +48,8 @@ class Finding:
     """One thing that is wrong.
 
     Attributes:
-        kind: "integrity" (not the bytes that were packed) or "sample" (packed so, but it can't be decoded).
+        kind: "integrity" (not the bytes that were packed), "storage" (the file system refuses to read them) or
+            "sample" (packed so, but it can't be decoded).
         message: What is wrong, with the place.
         split, shard: Where; the shard's path inside the dataset.
         place: Which part of the shard: "file", "record batch 2, chunk 5", "sample".
@@ -100,16 +102,21 @@ def verify(
     started = time.monotonic()
     version = resolve(reference)
     pinned = f"{version.root}@sha256:{version.pin}"
-    checks = [_SplitCheck(open(pinned, split=name), level, decode) for name in version.manifest.splits]
+    cancelled = threading.Event()
+    checks = [_SplitCheck(open(pinned, split=name), level, decode, cancelled) for name in version.manifest.splits]
     work = [(check, shard) for check in checks for shard in range(check.dataset.index.shards)]
     total = sum(split.bytes for split in version.manifest.splits.values())
     findings: list[Finding] = []
     done = 0
     with ThreadPoolExecutor(jobs or os.cpu_count() or 1, thread_name_prefix="toolkit-verify") as pool:
-        for (check, shard), found in zip(work, pool.map(lambda item: item[0].shard(item[1]), work), strict=True):
-            findings += found
-            done += int(check.dataset.index.shard_bytes[shard])
-            progress(done, total)
+        try:
+            for (check, shard), found in zip(work, pool.map(lambda item: item[0].shard(item[1]), work), strict=True):
+                findings += found
+                done += int(check.dataset.index.shard_bytes[shard])
+                progress(done, total)
+        except BaseException:
+            cancelled.set()  # the pool waits for running shards: let them end at the next sample
+            raise
     for check in checks:
         findings += check.totals(complete=not findings)
     return VerifyResult(
@@ -127,7 +134,9 @@ def verify(
 class _SplitCheck:
     """The checks of one split. Its methods run on several threads, each for another shard."""
 
-    def __init__(self, dataset: Dataset, level: Level, decode: bool) -> None:
+    def __init__(self, dataset: Dataset, level: Level, decode: bool, cancelled: threading.Event) -> None:
+        self._cancelled = cancelled
+        self._lock = threading.Lock()  # of the counters: shards are counted on several threads
         self.dataset = dataset
         self._full = level is Level.FULL
         self._labels = {column.name: Counter[int | None]() for column in dataset.columns if column.kind is Kind.LABEL}
@@ -141,8 +150,10 @@ class _SplitCheck:
         index = self.dataset.index
         try:
             reader = ShardReader(self.dataset.root, index, shard)
-        except (CorruptShardError, StorageError) as error:
+        except CorruptShardError as error:
             return [self._finding(shard, "file", str(error))]
+        except StorageError as error:
+            return [self._finding(shard, "file", str(error), kind="storage")]
         findings: list[Finding] = []
         if self._full or self._decoders:
             scratch = Scratch()
@@ -190,6 +201,8 @@ class _SplitCheck:
                 offset = int(index.batch_offset[batch] + index.batch_metadata_bytes[batch]) + start
                 message = f"shard {reader.path}, file bytes from {offset}: {read_failure(status, chunk)}"
                 yield self._finding(shard, place, message)
+        if self._cancelled.is_set():
+            return
         if bad_chunks:
             yield from self._bad_samples(shard, batch)
         else:
@@ -217,8 +230,9 @@ class _SplitCheck:
             return
         keys = records.column(KEY).to_pylist()
         if self._full:
-            for name, counter in self._labels.items():
-                counter.update(records.column(name).to_pylist())
+            with self._lock:
+                for name, counter in self._labels.items():
+                    counter.update(records.column(name).to_pylist())
             for place, (now, packed) in enumerate(
                 zip(sample_digests(records), records.column(DIGEST).to_pylist(), strict=True)
             ):
@@ -229,6 +243,8 @@ class _SplitCheck:
         for name, decoder in self._decoders.items():
             encoded = records.column(name).field("bytes")
             for place in range(records.num_rows):
+                if self._cancelled.is_set():
+                    return
                 fault = _decode_fault(decoder, encoded[place].as_py(), scratch)
                 if fault is not None:
                     text = f"{self._where(reader, first + place, keys[place])}, column {name}: {fault}"
@@ -242,10 +258,10 @@ class _SplitCheck:
         digest = hashlib.sha256()
         try:
             with storage_errors("read", path), builtins.open(path, "rb", buffering=0) as file:
-                while piece := file.read(_READ_BYTES):
+                while not self._cancelled.is_set() and (piece := file.read(_READ_BYTES)):
                     digest.update(piece)
         except StorageError as error:
-            return [self._finding(shard, "file", str(error))]
+            return [self._finding(shard, "file", str(error), kind="storage")]
         if digest.digest() == self.dataset.index.sha256[shard].as_py():
             return []
         text = f"shard {self.dataset.index.shard_path(shard)}: its sha256 is another than when it was packed"

@@ -115,6 +115,8 @@ def pack(job: PackJob, progress: Progress = lambda *_: None) -> PackResult:
 
 
 def _check_places(job: PackJob) -> None:
+    if not job.dataset:
+        raise UsageError("'' is not a path; give the folder for the dataset")
     source, dataset = os.path.realpath(job.source), os.path.realpath(job.dataset)
     if os.path.commonpath([source, dataset]) == source:
         raise UsageError(f"the dataset {job.dataset!r} lies inside its source {job.source!r}: put it elsewhere")

@@ -8,7 +8,7 @@ from toolkit.errors import PipelineError, did_you_mean
 from toolkit.format.schema import Column, Kind
 from toolkit.pipelines.image import CompiledImage
 from toolkit.pipelines.slots import Pipeline, Slot
-from toolkit.pipelines.spec import CenterCrop, DecodeImage, Normalize, ResizeShort, Step, step_text
+from toolkit.pipelines.spec import CenterCrop, DecodeImage, Normalize, ResizeShort, step_text
 
 __all__ = ["compile_pipeline"]
 
@@ -37,16 +37,16 @@ def compile_pipeline(pipeline: Pipeline, columns: Sequence[Column]) -> dict[str,
 
 def _compile(slot: Slot, column: Column) -> CompiledImage:
     if column.kind is not Kind.IMAGE:
-        raise _misfit(slot, slot.steps[0], "an image column", f"a {column.kind.value} column")
+        raise _misfit(slot, 0, "an image column", f"a {column.kind.value} column")
     if not isinstance(slot.steps[0], DecodeImage):
-        raise _misfit(slot, slot.steps[0], _PIXELS, "encoded image bytes: put .decode_image() first")
+        raise _misfit(slot, 0, _PIXELS, "encoded image bytes: put .decode_image() first")
     stages: list[tuple[int, int, int]] = []
     normalize: Normalize | None = None
-    for step in slot.steps[1:]:
+    for place, step in enumerate(slot.steps[1:], start=1):
         if isinstance(step, DecodeImage):
-            raise _misfit(slot, step, "encoded image bytes", f"{_PIXELS}: decode once")
+            raise _misfit(slot, place, "encoded image bytes", f"{_PIXELS}: decode once")
         if normalize is not None:
-            raise _misfit(slot, step, _PIXELS, f"{_TENSOR}: move normalize to the end")
+            raise _misfit(slot, place, _PIXELS, f"{_TENSOR}: move normalize to the end")
         match step:
             case ResizeShort(size):
                 stages.append((size, 0, 0))
@@ -56,9 +56,12 @@ def _compile(slot: Slot, column: Column) -> CompiledImage:
                 stages.append((0, height, width))
             case Normalize():
                 normalize = step
-    return CompiledImage(slot, stages, normalize)
+    try:
+        return CompiledImage(slot, stages, normalize)
+    except ValueError as error:
+        raise PipelineError(f"slot {slot.column!r}: {error}") from error
 
 
-def _misfit(slot: Slot, step: Step, expected: str, got: str) -> PipelineError:
-    number = slot.steps.index(step) + 1
-    return PipelineError(f"slot {slot.column!r}, step {number} {step_text(step)}: expected {expected}, got {got}")
+def _misfit(slot: Slot, place: int, expected: str, got: str) -> PipelineError:
+    step = step_text(slot.steps[place])
+    return PipelineError(f"slot {slot.column!r}, step {place + 1} {step}: expected {expected}, got {got}")

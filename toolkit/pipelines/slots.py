@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 
@@ -17,6 +18,7 @@ _STATISTICS = {
     "half": ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5)),
     "unit": ((0.0, 0.0, 0.0), (1.0, 1.0, 1.0)),
 }
+_LEAST_STD = 1e-30  # below, a pixel over it leaves the range of float32
 _MAX_PIXELS = 178_956_970  # Pillow's limit: 2 * 1024**3 // 4 // 3
 
 
@@ -37,6 +39,8 @@ class Slot:
 
     def center_crop(self, size: int | tuple[int, int]) -> Slot:
         """Cut the middle: `size` or (height, width) pixels; a smaller image is padded with zeros."""
+        if not isinstance(size, int) and len(size) != 2:
+            raise self._error("center_crop", f"a size is one number or (height, width), got {size!r}")
         height, width = (size, size) if isinstance(size, int) else size
         return self._then(
             CenterCrop(_positive(self, "center_crop", "height", height), _positive(self, "center_crop", "width", width))
@@ -58,8 +62,10 @@ class Slot:
             means, stds = _STATISTICS[mean]
         else:
             means, stds = self._triple("mean", mean), self._triple("std", () if std is None else std)
-        if min(stds) <= 0:
-            raise self._error("normalize", f"std {stds} must be positive")
+        if not all(std >= _LEAST_STD for std in stds):
+            raise self._error("normalize", f"std {stds} must be positive, and no smaller than {_LEAST_STD}")
+        if not all(math.isfinite(value) for value in (*means, *stds)):
+            raise self._error("normalize", f"mean {means} and std {stds} must be finite")
         return self._then(Normalize(means, stds))
 
     def _then(self, step: Step) -> Slot:
