@@ -209,8 +209,12 @@ def test_interrupted_pack(tmp_path: Path) -> None:
         time.sleep(0.005)
     begun.send_signal(signal.SIGINT)
     out, err = begun.communicate(timeout=60)
-    assert (begun.returncode, out, err) == (130, "", "interrupted; nothing was committed\n")
-    assert not (tmp_path / "ds").exists()
+    said = "interrupted; nothing was committed. The same command goes on where it was\n"
+    assert (begun.returncode, out, err) == (130, "", said)
+    assert not (tmp_path / "ds/manifest.json").exists()
+    again = program("pack", tmp_path / "source", tmp_path / "ds", "--shard-size", "64KiB")
+    afresh = program("pack", tmp_path / "source", tmp_path / "other", "--shard-size", "64KiB")
+    assert again.last_line.split("pin=")[1] == afresh.last_line.split("pin=")[1]
 
 
 def test_interrupted_elsewhere(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

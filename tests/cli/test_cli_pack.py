@@ -58,7 +58,7 @@ def test_json(cli: Cli, flowers: Path, tmp_path: Path) -> None:
     document = json.loads(ended.out)
     assert list(document) == [
         *("schema", "pin", "dataset", "samples", "shards", "bytes", "seconds", "splits", "classes", "skipped"),
-        *("rejects", "rejects_report", "options"),
+        *("rejects", "resumed", "rejects_report", "options"),
     ]
     assert document["schema"] == "toolkit.pack/1"
     assert document["splits"] == {"train": 10, "val": 4}
@@ -306,7 +306,8 @@ def test_progress(flowers: Path, tmp_path: Path) -> None:
     for number, flag in enumerate(["--no-progress", "--quiet"]):
         assert on_terminal("pack", flowers, tmp_path / f"b{number}", flag) == (0, "")
     assert program("pack", flowers, tmp_path / "c").err == ""
-    assert program("pack", flowers, tmp_path / "d", "--progress").err == "packing: 14 of 14 samples\n"
+    size = sum(path.stat().st_size for path in flowers.rglob("*.*"))
+    assert program("pack", flowers, tmp_path / "d", "--progress").err == f"packing: {size:,} of {size:,} bytes\n"
     assert program("pack", flowers, tmp_path / "e", env={"TOOLKIT_PROGRESS": "1"}).err != ""
 
 

@@ -91,6 +91,11 @@ class Journal:
                     os.unlink(os.path.join(self._folder, _JOB))
                 shutil.rmtree(self._folder)
 
+    def discard_if_empty(self) -> None:
+        """Forget a pack that finished no slice: there is nothing to go on with."""
+        if os.path.isdir(self._folder) and not any(name.endswith(".keys") for name in os.listdir(self._folder)):
+            self.discard()
+
     def record(self, result: SliceResult, key_hashes: bytes) -> None:
         """Note that a slice is finished. Its shards are published already."""
         stem = os.path.join(self._folder, f"{result.split}-{result.number:06d}")

@@ -67,7 +67,11 @@ def pack(job: PackJob, progress: Progress = lambda *_: None) -> PackResult:
         journal = Journal(job.dataset)
         packer = SlicePacker(source, survey, schema, transaction, journal, job.shard_bytes)
         finished = _begin(job, survey, journal)
-        results, resumed = _pack_slices(job, packer, survey, finished, progress)
+        try:
+            results, resumed = _pack_slices(job, packer, survey, finished, progress)
+        except BaseException:
+            journal.discard_if_empty()
+            raise
         rejects = [*survey.rejects, *(reject for result in results for reject in result.rejects)]
         rows = sum(result.rows for result in results)
         allowed = job.allowed_rejects(rows + len(rejects))

@@ -21,6 +21,15 @@ _SKIPPED = {
     "hidden": ("hidden name", "hidden names"),
     "not_images": ("file of another kind", "files of other kinds"),
     "loops": ("link back to a folder above", "links back to a folder above"),
+    "not_tfrecord": ("file that is no TFRecord", "files that are no TFRecord"),
+    "lacking_features": ("sample that lacks a feature", "samples that lack a feature"),
+    "missing": ("sample that lacks a column", "samples that lack a column"),
+    "folders": ("folder in a tar", "folders in tars"),
+    "links": ("link in a tar", "links in tars"),
+    "sparse": ("sparse file in a tar", "sparse files in tars"),
+    "meta": ("metadata file in a tar", "metadata files in tars"),
+    "no_extension": ("name without an extension", "names without an extension"),
+    "other_types": ("tar member of another type", "tar members of other types"),
 }
 
 
