@@ -46,7 +46,7 @@ def test_brace_lists(tmp_path: Path) -> None:
     for number in range(3):
         put(tmp_path / f"x-{number:02d}.tar", "webdataset")
     assert find_kind([str(tmp_path / "x-{00..02}.tar")]) is SourceKind.WEBDATASET
-    with pytest.raises(NotFoundError, match="x-03.tar"):
+    with pytest.raises(NotFoundError, match=r"x-03\.tar"):
         find_kind([str(tmp_path / "x-{00..03}.tar")])
 
 
