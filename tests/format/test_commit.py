@@ -7,7 +7,6 @@ import fcntl
 import hashlib
 import os
 import random
-import resource
 import shutil
 import signal
 import subprocess
@@ -330,21 +329,23 @@ def test_leaving_without_commit_removes_all_but_finished_shards(tmp_path: Path) 
 # --- disk full --------------------------------------------------------------------------------------------------
 
 
-def run_pack(root: Path, preexec: Callable[[], None] | None = None) -> subprocess.CompletedProcess[str]:
+def run_pack(root: Path, file_size_limit: int | None = None) -> subprocess.CompletedProcess[str]:
     code = (
-        "import sys; from toolkit.errors import StorageError\n"
+        "import resource, sys\n"
+        "if sys.argv[3] != 'None': resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[3]),) * 2)\n"
+        "from toolkit.errors import StorageError\n"
         "from toolkit.pack.job import OnExisting, PackJob; from toolkit.pack.run import pack\n"
         "try: pack(PackJob(source=sys.argv[1], dataset=sys.argv[2], on_existing=OnExisting.OVERWRITE))\n"
         "except StorageError as e: print(e, file=sys.stderr); sys.exit(e.exit_code)"
     )
-    command = [sys.executable, "-c", code, str(SOURCE), str(root)]
-    return subprocess.run(command, capture_output=True, text=True, preexec_fn=preexec, timeout=60)
+    command = [sys.executable, "-c", code, str(SOURCE), str(root), str(file_size_limit)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60)
 
 
 @pytest.mark.parametrize("limit", [0, 1000, 4000])
 def test_the_file_size_limit(old: Path, limit: int) -> None:
     before, pin = files(old), toolkit.open(old, split="val").pin
-    done = run_pack(old, lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
+    done = run_pack(old, limit)
     assert done.returncode == 5, done.stderr
     assert "file size limit" in done.stderr
     check_leftovers(old, before)
