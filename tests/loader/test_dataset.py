@@ -2,13 +2,17 @@ from __future__ import annotations
 
 import pickle
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
 import toolkit
-from toolkit.errors import NotFoundError, PinMismatchError, UsageError
+from toolkit.errors import CorruptTableError, NotFoundError, PinMismatchError, UsageError
+from toolkit.format.manifest import encode_manifest
 
 
 def test_samples_by_row(packed: Path) -> None:
@@ -87,3 +91,29 @@ def test_what_is_not_there_is_named_with_what_is(packed: Path) -> None:
         toolkit.open(packed.parent / "dss", split="train")
     with pytest.raises(PinMismatchError, match="no version with the pin"):
         toolkit.open(f"{packed}@sha256:{'0' * 12}", split="train")
+
+
+@pytest.mark.parametrize(
+    ("splits", "changes", "says"),
+    [
+        ({"train": [[{"__key__": "a", "image": None, "label": 0}]]}, {"columns": ()}, "not those of the schema table"),
+        ({}, {}, "has no splits"),
+    ],
+)
+def test_a_manifest_that_contradicts_its_tables_is_refused(
+    tmp_path: Path, commit_samples: Callable[..., str], splits: dict[str, Any], changes: dict[str, Any], says: str
+) -> None:
+    commit_samples(tmp_path / "ds", splits, **changes)
+    with pytest.raises(CorruptTableError, match=says):
+        toolkit.open(tmp_path / "ds")
+
+
+def test_a_manifest_with_other_row_counts_is_refused(tmp_path: Path, commit_samples: Callable[..., str]) -> None:
+    sample = {"__key__": "a", "image": None, "label": 0}
+    commit_samples(tmp_path / "ds", {"train": [[sample]]})
+    manifest = toolkit.open(tmp_path / "ds").manifest
+    split = msgspec.structs.replace(manifest.splits["train"], rows=2)
+    data, pin = encode_manifest(msgspec.structs.replace(manifest, splits={"train": split}))
+    (tmp_path / "ds/manifests" / f"{pin}.json").write_bytes(data)
+    with pytest.raises(CorruptTableError, match="has 2 rows, its shard tables 1"):
+        toolkit.open(f"{tmp_path / 'ds'}@sha256:{pin}")

@@ -143,6 +143,8 @@ class ShardIndex:
 
 def parse_shard_tables(files: Sequence[tuple[str, bytes]]) -> ShardIndex:
     """Join the shard tables of a split, given as (name, bytes), in their order."""
+    if not files:
+        return ShardIndex(_SHARDS.empty_table())
     return ShardIndex(pa.concat_tables([_decode(data, _SHARDS, name) for name, data in files]))
 
 

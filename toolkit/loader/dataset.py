@@ -13,11 +13,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from toolkit._native.chunks import FetchBuffer
-from toolkit.errors import NotFoundError, UsageError, did_you_mean
+from toolkit.errors import CorruptTableError, NotFoundError, UsageError, did_you_mean
 from toolkit.format.layout import leaf_name
 from toolkit.format.manifest import Manifest
 from toolkit.format.pin import Version, read_table, resolve
-from toolkit.format.schema import IMAGE_TYPE, KEY, Column, Kind
+from toolkit.format.schema import DIGEST, IMAGE_TYPE, KEY, Column, Kind
 from toolkit.format.tables import ShardIndex, parse_label_table, parse_schema_table, parse_shard_tables
 from toolkit.loader.fetch import Fetcher
 
@@ -47,6 +47,8 @@ def open(
         raise UsageError(f"columns takes a list of names, got the text {columns!r}: columns=[{columns!r}]")
     version = resolve(reference)
     splits = version.manifest.splits
+    if not splits:
+        raise CorruptTableError(f"the manifest of {reference} has no splits")
     if split is None and len(splits) > 1:
         raise UsageError(f"{reference} has the splits {', '.join(splits)}: say split=")
     name = next(iter(splits)) if split is None else split
@@ -79,7 +81,22 @@ class _Opened:
             if column.label_table
         }
         self.schema: pa.Schema = parse_schema_table(read_table(version, manifest.schema), manifest.schema)
+        self._check(manifest)
         self.fetcher = Fetcher(version.root, self.index, self.schema)
+
+    def _check(self, manifest: Manifest) -> None:
+        """Raise CorruptTableError when manifest and tables, each with its right hash, don't fit each other."""
+        names = [column.name for column in manifest.columns]
+        rows = manifest.splits[self.split].rows
+        problem = None
+        if self.schema.names != [KEY, DIGEST, *names]:
+            problem = f"its columns {', '.join(names)} are not those of the schema table"
+        elif self.index.rows != rows:
+            problem = f"split {self.split} has {rows} rows, its shard tables {self.index.rows}"
+        elif any(column.kind is Kind.LABEL and column.label_table is None for column in manifest.columns):
+            problem = "a label column has no label table"
+        if problem is not None:
+            raise CorruptTableError(f"the manifest of {self.version.root} contradicts its tables: {problem}")
 
 
 @dataclass(frozen=True, slots=True)
