@@ -105,7 +105,7 @@ def _commit(
     batch_body_bytes: int,
     changes: Mapping[str, Any],
 ) -> str:
-    with Transaction(str(root), overwrite=True) as transaction:
+    with Transaction(str(root), replace=True) as transaction:
         made = {}
         for name, shards in splits.items():
             records = []

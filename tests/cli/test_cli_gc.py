@@ -40,3 +40,17 @@ def test_head_prints_a_sample_a_line(cli: Cli, packed: Path) -> None:
     assert samples[0]["image"]["bytes"] > 0
     assert cli("head", packed, "--split", "tain").code == 2
     assert cli("head", packed, "--split", "val", "-n", "100").out.count("\n") == 4
+
+
+def test_append_says_what_came_and_what_there_is(cli: Cli, packed: Path, tmp_path: Path) -> None:
+    put(tmp_path, "src/train/rose/new.jpg", encoded(20, 20))
+    ended = cli("pack", tmp_path / "src", packed, "--on-existing", "append")
+    assert ended.code == 0
+    assert "appended 1 sample; the dataset now has 15 samples (train 11, val 4)" in ended.out
+    assert ended.last_line.startswith("samples=15 ")
+    put(tmp_path, "other/train/lily/new2.jpg", encoded(20, 20))
+    refused = cli("pack", tmp_path / "other", packed, "--on-existing", "append")
+    assert refused.code == 2
+    assert "--extend-classes" in refused.err
+    assert cli("pack", tmp_path / "other", packed, "--on-existing", "append", "--extend-classes").code == 0
+    assert cli("pack", tmp_path / "other", tmp_path / "fresh", "--extend-classes").code == 2

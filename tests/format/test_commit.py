@@ -257,9 +257,9 @@ def test_a_kill_at_random_moments(tmp_path: Path) -> None:
 
 
 def test_a_second_writer_is_refused(old: Path) -> None:
-    with Transaction(str(old), overwrite=True):
+    with Transaction(str(old), replace=True):
         with pytest.raises(ExistsError, match="another pack is writing"):
-            Transaction(str(old), overwrite=True)
+            Transaction(str(old), replace=True)
         with pytest.raises(ExistsError, match="another pack is writing"):
             pack(job(old))
     pack(job(old))
@@ -268,7 +268,7 @@ def test_a_second_writer_is_refused(old: Path) -> None:
 def test_the_lock_of_a_dead_process_is_free(old: Path) -> None:
     code = (
         "import os, signal, sys; from toolkit.format.commit import Transaction\n"
-        "Transaction(sys.argv[1], overwrite=True); os.kill(os.getpid(), signal.SIGKILL)"
+        "Transaction(sys.argv[1], replace=True); os.kill(os.getpid(), signal.SIGKILL)"
     )
     done = subprocess.run([sys.executable, "-c", code, str(old)], timeout=60)
     assert done.returncode == -signal.SIGKILL
@@ -300,7 +300,7 @@ def test_a_folder_with_other_files_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "d").mkdir()
     (tmp_path / "d" / "thesis.tex").write_text("42")
     with pytest.raises(UsageError, match=r"thesis\.tex"):
-        Transaction(str(tmp_path / "d"), overwrite=True)
+        Transaction(str(tmp_path / "d"), replace=True)
     with pytest.raises(UsageError, match="is a file"):
         Transaction(str(tmp_path / "d" / "thesis.tex"))
     assert os.listdir(tmp_path / "d") == ["thesis.tex"]

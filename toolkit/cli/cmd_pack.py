@@ -129,11 +129,19 @@ def pack(
             "--on-existing",
             envvar=envvar("--on-existing"),
             parser=choice(OnExisting),
-            metavar="refuse|overwrite",
+            metavar="refuse|overwrite|append",
             help="When DATASET is there already. A killed pack goes on where it was in any case; "
             "overwritten versions stay readable by their pins.",
         ),
     ] = OnExisting.REFUSE.value,
+    extend_classes: Annotated[
+        bool,
+        typer.Option(
+            "--extend-classes",
+            envvar=envvar("--extend-classes"),
+            help="An append may bring new classes; their ids come behind the old ones.",
+        ),
+    ] = False,
     max_rejects: Annotated[
         float,
         typer.Option(
@@ -181,6 +189,7 @@ def pack(
         jobs=jobs,
         limit=limit,
         on_existing=OnExisting(on_existing),
+        extend_classes=extend_classes,
         max_rejects=max_rejects,
         source_kind=None if source_kind is None else SourceKind(source_kind),
         mapping=mapping,
@@ -270,6 +279,7 @@ def _options(job: PackJob) -> dict[str, object]:
         "jobs": job.jobs,
         "limit": job.limit,
         "on_existing": job.on_existing.value,
+        "extend_classes": job.extend_classes,
         "max_rejects": job.max_rejects,
         "map": job.mapping,
         "columns": job.columns,

@@ -26,6 +26,7 @@ PACK_VALUES: dict[str, ValueType] = {
     "jobs": Amount(1, r"^(auto|[1-9][0-9]{0,5})$", "auto"),
     "limit": Whole(1),
     "on_existing": Choice(tuple(one.value for one in OnExisting)),
+    "extend_classes": Flag(),
     "max_rejects": Amount(0, r"^ *[0-9]+((\.[0-9]+)? *%)? *$", "a share as in 1%"),
     "source_kind": Choice(tuple(kind.value for kind in SourceKind)),
     "map": Pairs(Text(), "{image: jpg, label: cls}"),

@@ -31,11 +31,11 @@ class Transaction:
     made here and is empty.
     """
 
-    def __init__(self, root: str, *, overwrite: bool = False) -> None:
+    def __init__(self, root: str, *, replace: bool = False) -> None:
         """Lock `root`, which is made if it isn't there.
 
         Raises:
-            ExistsError: It has a dataset and `overwrite` is not set, or another pack is writing it.
+            ExistsError: It has a dataset and `replace` is not set, or another pack is writing it.
             UsageError: It has files that are none of a dataset's.
             StorageError: The file system refuses.
         """
@@ -56,10 +56,10 @@ class Transaction:
             self._make_folder(root)
             self._lock = _take_lock(root)
             try:
-                if os.path.exists(os.path.join(root, MANIFEST)) and not overwrite:
+                if os.path.exists(os.path.join(root, MANIFEST)) and not replace:
                     raise ExistsError(
                         f"{root!r} already holds a dataset: choose another folder, or --on-existing overwrite "
-                        "(older versions stay readable by their pins)"
+                        "or append (older versions stay readable by their pins)"
                     )
                 for folder in (SHARDS, TABLES, MANIFESTS, REPORTS):
                     self._make_folder(os.path.join(root, folder))

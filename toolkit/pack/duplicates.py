@@ -15,32 +15,41 @@ from toolkit.pack.journal import Journal, SliceResult
 __all__ = ["check_keys"]
 
 
-def check_keys(results: list[SliceResult], journal: Journal, root: str) -> None:
-    """Raise SourceError, naming both samples, when a key occurs twice among all splits."""
+def check_keys(
+    results: list[SliceResult], journal: Journal, root: str, existing: NDArray[np.uint64] | None = None
+) -> None:
+    """Raise SourceError, naming both samples, when a key occurs twice among all splits.
+
+    Args:
+        results: The slices, in order.
+        journal: Has the hashes of their keys.
+        root: The dataset's folder.
+        existing: uint64 (n, 2): hashes of the keys of the version that is appended to.
+    """
     hashes = journal.key_hashes(results)
-    if not hashes:
+    before = 0 if existing is None else len(existing)
+    joined = np.concatenate([*([] if existing is None else [existing]), np.empty((0, 2), np.uint64), *hashes])
+    order = np.lexsort((joined[:, 1], joined[:, 0]))
+    same = np.flatnonzero((joined[order[1:]] == joined[order[:-1]]).all(axis=1))
+    if not len(same):
         return
-    joined = np.concatenate(hashes)
-    order = np.argsort(joined[:, 0], kind="stable")
-    first = joined[order, 0]
-    # Equal 64-bit halves stand next to each other; the other half tells a real duplicate from a collision.
-    for place in np.flatnonzero(first[1:] == first[:-1]).tolist():
-        one, two = sorted((int(order[place]), int(order[place + 1])))
-        if joined[one, 1] == joined[two, 1]:
-            ends = np.cumsum([len(part) for part in hashes])
-            places = [_place(results, ends, number, root) for number in (one, two)]
-            raise SourceError(
-                f"the key {places[0][1]!r} occurs twice: {places[0][0]}, and {places[1][0]}. Keys must be unique in a "
-                "dataset: rename one of the samples, or give --key another field"
-            )
+    pairs = np.sort(np.stack([order[same], order[same + 1]], axis=1), axis=1)
+    one, two = pairs[np.argmin(pairs[:, 1])].tolist()  # the first sample that repeats an earlier one
+    ends = np.cumsum([len(part) for part in hashes])
+    second, key = _place(results, ends, two - before, root)
+    first = "in the dataset already" if one < before else _place(results, ends, one - before, root)[0]
+    raise SourceError(
+        f"the key {key!r} occurs twice: {first}, and {second}. Keys must be unique in a dataset: rename one of the "
+        "samples, or give --key another field"
+    )
 
 
 def _place(results: list[SliceResult], ends: NDArray[np.int64], number: int, root: str) -> tuple[str, str]:
-    """Say where row `number` of all rows lies, and give its key."""
+    """Say where row `number` of all new rows lies, and give its key."""
     part = int(np.searchsorted(ends, number, side="right"))
     result = results[part]
     row = number - (int(ends[part - 1]) if part else 0)
-    text = f"sample {row} of slice {result.number} of split {result.split}"
+    text = f"in {result.source or 'the input'} (split {result.split}, slice {result.number}, sample {row})"
     for record in result.records:
         if row < record.rows:
             with pa.memory_map(os.path.join(root, record.path)) as file:

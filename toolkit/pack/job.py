@@ -26,6 +26,7 @@ class OnExisting(enum.Enum):
 
     REFUSE = "refuse"
     OVERWRITE = "overwrite"
+    APPEND = "append"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +40,7 @@ class PackJob:
         shard_bytes: Size that shards are filled up to.
         jobs: Slices packed at the same time. Never changes the result.
         on_existing: What to do when the dataset is there already.
+        extend_classes: An append may bring new classes; their ids come behind the old ones.
         max_rejects: Rejected samples that are tolerated: a number, or a share of all samples below 1.0 as a float.
         user: Metadata of the user's own, for the manifest.
 
@@ -65,6 +67,7 @@ class PackJob:
     jobs: int = 1
     limit: int | None = None
     on_existing: OnExisting = OnExisting.REFUSE
+    extend_classes: bool = False
     max_rejects: int | float = 0
     user: Mapping[str, str] = field(default_factory=dict)
 
@@ -75,6 +78,9 @@ class PackJob:
             value = getattr(self, name)
             if value is not None and value < least:
                 raise UsageError(f"{name.replace('_', '-')} must be at least {least}, got {value}")
+
+        if self.extend_classes and self.on_existing is not OnExisting.APPEND:
+            raise UsageError("--extend-classes means nothing without --on-existing append: leave it out")
 
     @property
     def source_options(self) -> SourceOptions:
@@ -126,7 +132,11 @@ class PackPlan:
 
 @dataclass(frozen=True, kw_only=True)
 class PackResult:
-    """What a pack did. `resumed` counts the slices that an earlier, killed pack had finished."""
+    """What a pack did: the version's samples, shards, bytes and splits.
+
+    `added` counts the samples of this pack, fewer than `samples` when it was an append; `resumed` the slices that an
+    earlier, killed pack had finished.
+    """
 
     pin: str
     dataset: str
@@ -138,4 +148,5 @@ class PackResult:
     classes: int | None
     skipped: dict[str, int]
     rejects: list[Reject] = field(default_factory=list)
+    added: int = 0
     resumed: int = 0

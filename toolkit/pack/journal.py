@@ -34,6 +34,7 @@ class SliceResult(msgspec.Struct, frozen=True, kw_only=True):
 
     split: str
     number: int
+    source: str
     fingerprint: str
     rows: int
     records: tuple[ShardRecord, ...]

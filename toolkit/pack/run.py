@@ -7,6 +7,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import msgspec
 
@@ -15,13 +16,14 @@ from toolkit.format.commit import Transaction
 from toolkit.format.manifest import LabelCounts, Manifest, Split, TableRef
 from toolkit.format.schema import FORMAT_VERSION, Column, Kind, arrow_schema
 from toolkit.format.tables import encode_label_table, encode_schema_table, encode_shard_table, sha256
+from toolkit.pack.append import Base
 from toolkit.pack.duplicates import check_keys
 from toolkit.pack.executor import run_in_order
 from toolkit.pack.job import OnExisting, PackJob, PackPlan, PackResult, PlannedSplit
 from toolkit.pack.journal import Journal, SliceResult
 from toolkit.pack.report import provenance, rejects_jsonl, rejects_text
 from toolkit.pack.slices import SlicePacker
-from toolkit.sources.base import Slice, Survey
+from toolkit.sources.base import Slice, Source, Survey
 from toolkit.sources.detect import make_source
 from toolkit.sources.scan import printable
 
@@ -59,14 +61,14 @@ def pack(job: PackJob, progress: Progress = lambda *_: None) -> PackResult:
     """
     started = time.monotonic()
     _check_places(job)
-    _, source = make_source(job.source_kind, job.source_options)
-    survey = source.survey()
-    columns = _with_label_tables(survey)
-    schema = arrow_schema(columns, survey.types, survey.classes)
-    with Transaction(job.dataset, overwrite=job.on_existing is OnExisting.OVERWRITE) as transaction:
+    with Transaction(job.dataset, replace=job.on_existing is not OnExisting.REFUSE) as transaction:
+        base = Base(job.dataset) if job.on_existing is OnExisting.APPEND else None
+        source, survey = _surveyed(job, base)
+        columns = _with_label_tables(survey)
+        schema = arrow_schema(columns, survey.types, survey.classes)
         journal = Journal(job.dataset)
         packer = SlicePacker(source, survey, schema, transaction, journal, job.shard_bytes)
-        finished = _begin(job, survey, journal)
+        finished = _begin(job, survey, journal, base)
         try:
             results, resumed = _pack_slices(job, packer, survey, finished, progress)
         except BaseException:
@@ -84,16 +86,17 @@ def pack(job: PackJob, progress: Progress = lambda *_: None) -> PackResult:
         if not rows:
             journal.discard()
             raise SourceError(f"{job.source!r}: not one sample is left to pack:{rejects_text(rejects)}")
-        check_keys(results, journal, transaction.root)
+        check_keys(results, journal, transaction.root, None if base is None else base.key_hashes())
+        splits = _splits(survey, results, transaction)
         manifest = Manifest(
             format=FORMAT_VERSION,
             requires=(),
             columns=columns,
             schema=transaction.add_table(encode_schema_table(schema)),
-            splits=_splits(survey, results, transaction),
+            splits=splits if base is None else base.joined_splits(splits),
             options=_shaping_options(job, survey),
-            parent=None,
-            user=dict(job.user),
+            parent=None if base is None else base.pin,
+            user={**({} if base is None else base.manifest.user), **job.user},
         )
         for names in survey.classes.values():
             transaction.add_table(encode_label_table(names))
@@ -106,7 +109,7 @@ def pack(job: PackJob, progress: Progress = lambda *_: None) -> PackResult:
     return PackResult(
         pin=pin,
         dataset=job.dataset,
-        samples=rows,
+        samples=sum(split.rows for split in manifest.splits.values()),
         shards=sum(table.shards for split in manifest.splits.values() for table in split.tables),
         bytes=sum(split.bytes for split in manifest.splits.values()),
         seconds=time.monotonic() - started,
@@ -114,6 +117,7 @@ def pack(job: PackJob, progress: Progress = lambda *_: None) -> PackResult:
         classes=len(next(iter(survey.classes.values()))) if survey.classes else None,
         skipped=dict(survey.skipped),
         rejects=rejects,
+        added=rows,
         resumed=resumed,
     )
 
@@ -145,9 +149,27 @@ def _with_label_tables(survey: Survey) -> tuple[Column, ...]:
     )
 
 
-def _begin(job: PackJob, survey: Survey, journal: Journal) -> dict[tuple[str, int], SliceResult]:
+def _surveyed(job: PackJob, base: Base | None) -> tuple[Source, Survey]:
+    """Survey the source; for an append with the class names of the dataset, so that no id moves."""
+    options = job.source_options
+    _, source = make_source(job.source_kind, options)
+    survey = source.survey()
+    if base is not None:
+        base.check_columns(survey)
+        joined = base.joined_classes(survey, extend=job.extend_classes)
+        if joined != survey.classes:
+            _, source = make_source(job.source_kind, replace(options, classes=next(iter(joined.values()))))
+            survey = source.survey()
+    return source, survey
+
+
+def _begin(job: PackJob, survey: Survey, journal: Journal, base: Base | None) -> dict[tuple[str, int], SliceResult]:
     """Open the journal; return what a killed pack with the same options had finished."""
-    asked = {**_shaping_options(job, survey), "source": printable(os.path.realpath(job.source))}
+    asked = {
+        **_shaping_options(job, survey),
+        "source": printable(os.path.realpath(job.source)),
+        "appended to": None if base is None else base.pin,
+    }
     if job.on_existing is OnExisting.OVERWRITE and not journal.is_of(asked):
         journal.discard()
     return journal.begin(asked)

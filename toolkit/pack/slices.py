@@ -89,6 +89,7 @@ class SlicePacker:
         result = SliceResult(
             split=part.split,
             number=part.number,
+            source=part.source,
             fingerprint=self.fingerprint(part),
             rows=sum(record.rows for record in records),
             records=tuple(records),

@@ -37,7 +37,7 @@ def pack_views(result: PackResult, job: PackJob, report: str | None) -> list[Ren
     """Return what a pack did; `report` is where its rejects are listed."""
     splits = ", ".join(f"{name} {rows:,}" for name, rows in result.splits.items())
     views: list[RenderableType] = [
-        f"packed {count(result.samples, 'sample')} ({splits}) into {count(result.shards, 'shard')}, "
+        f"{_packed(result)} ({splits}) into {count(result.shards, 'shard')}, "
         f"{bytes_text(result.bytes)}, in {result.seconds:.2f} s",
         f"classes: {'none' if result.classes is None else f'{result.classes:,}'}; "
         f"shard size {bytes_text(job.shard_bytes)}",
@@ -47,6 +47,12 @@ def pack_views(result: PackResult, job: PackJob, report: str | None) -> list[Ren
         views.append(f"rejected: {count(len(result.rejects), 'sample')}, listed in {plain(report)}")
     views.append(f"open it as {plain(os.path.normpath(result.dataset))}@sha256:{result.pin[:12]}")
     return views
+
+
+def _packed(result: PackResult) -> str:
+    if result.added == result.samples:
+        return f"packed {count(result.samples, 'sample')}"
+    return f"appended {count(result.added, 'sample')}; the dataset now has {count(result.samples, 'sample')}"
 
 
 def plan_views(plan: PackPlan, job: PackJob) -> list[RenderableType]:

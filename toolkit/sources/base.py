@@ -22,7 +22,7 @@ __all__ = ["Rows", "Slice", "Source", "Survey", "rows_schema"]
 class Slice:
     """A part of a split. `number` is its place in the split; `payload` is the source's own; picklable.
 
-    `samples` is how many there are, if that is known; `bytes` how much is read.
+    `samples` is how many there are, if that is known; `bytes` how much is read; `source` names the input for people.
     """
 
     split: str
@@ -30,6 +30,7 @@ class Slice:
     samples: int | None
     bytes: int
     payload: object
+    source: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

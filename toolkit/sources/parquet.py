@@ -169,7 +169,7 @@ def _cut(split: str, footers: Sequence[Footer], share: float, options: SourceOpt
                     first_row,
                     taken,
                 )
-                yield Slice(split, number, taken, size, payload)
+                yield Slice(split, number, taken, size, payload, printable(payload[1]))
                 number += 1
                 left = None if left is None else left - taken
             first_row += rows

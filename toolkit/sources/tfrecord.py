@@ -110,7 +110,7 @@ class TFRecordSource(Source):
             classes={each.column: self._classes(each, features) for each in chosen if each.kind is Kind.LABEL},
             splits=tuple(cuts),
             slices=tuple(
-                Slice(split, number, cut.part.records - left_out, cut.nbytes, cut.part)
+                Slice(split, number, cut.part.records - left_out, cut.nbytes, cut.part, printable(cut.part.name))
                 for split, of in cuts.items()
                 for number, (cut, left_out) in enumerate(zip(of, skipped[split], strict=True))
             ),

@@ -193,7 +193,14 @@ class WebDatasetSource(Source):
             if self._options.missing is Missing.SKIP:
                 samples -= sum(count for met, count in span.extensions.items() if not _is_whole(met, chosen))
             payload = _Part(span.tar, span.start, span.end, span.samples, columns)
-            yield Slice(span.split, numbers[span.split], samples, span.read_bytes, payload)
+            yield Slice(
+                span.split,
+                numbers[span.split],
+                samples,
+                span.read_bytes,
+                payload,
+                printable(os.path.basename(span.tar.path)),
+            )
             numbers[span.split] += 1
 
 

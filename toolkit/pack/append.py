@@ -1,0 +1,129 @@
+"""Append to a dataset: what the version that is there asks of what comes, and how both become one version."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import xxhash
+from numpy.typing import NDArray
+
+from toolkit.errors import CorruptShardError, SourceError, UsageError, did_you_mean
+from toolkit.format.layout import column_layouts
+from toolkit.format.manifest import LabelCounts, Split
+from toolkit.format.pin import read_table, resolve
+from toolkit.format.reader import ShardReader, read_failure
+from toolkit.format.schema import KEY
+from toolkit.format.tables import parse_label_table, parse_schema_table, parse_shard_tables
+from toolkit.format.values import DamagedValueError, read_rows
+from toolkit.sources.base import Survey
+
+__all__ = ["Base"]
+
+
+class Base:
+    """The version that is appended to: its columns, class names, keys and splits. Reads what it is asked for."""
+
+    def __init__(self, dataset: str) -> None:
+        """Open the current version. Raises NotFoundError and what else toolkit.format.pin.resolve raises."""
+        self._version = resolve(dataset)
+        self.pin = self._version.pin
+        self.manifest = self._version.manifest
+        self.schema = parse_schema_table(read_table(self._version, self.manifest.schema), self.manifest.schema)
+        self.classes = {
+            column.name: parse_label_table(read_table(self._version, column.label_table), column.label_table)
+            for column in self.manifest.columns
+            if column.label_table
+        }
+
+    def joined_classes(self, survey: Survey, *, extend: bool) -> Mapping[str, tuple[str, ...]]:
+        """Return the class names of both: every id stays, new names go behind.
+
+        Raises:
+            SourceError: There are new names and `extend` is not set; the message says which.
+        """
+        joined = {}
+        for column, names in survey.classes.items():
+            known = self.classes.get(column, ())
+            new = tuple(name for name in names if name not in known)
+            if new and not extend:
+                hint = did_you_mean(new[0], known)
+                raise SourceError(
+                    f"{len(new)} classes of {column!r} are not in the dataset, {new[0]!r} the first.{hint} "
+                    "Rename them, or give them new ids behind the old ones with --extend-classes"
+                )
+            joined[column] = (*known, *new)
+        return joined
+
+    def check_columns(self, survey: Survey) -> None:
+        """Raise UsageError when the input's columns are not those of the dataset."""
+        mine = {one.name: (one.kind.value, str(self.schema.field(one.name).type)) for one in self.manifest.columns}
+        theirs = {one.name: (one.kind.value, str(survey.types[one.name])) for one in survey.columns}
+        for name in [*mine, *theirs]:
+            if mine.get(name) != theirs.get(name):
+                raise UsageError(
+                    f"column {name!r} is {_column_text(mine.get(name))} in the dataset and "
+                    f"{_column_text(theirs.get(name))} in the input: an append needs the same columns"
+                )
+        if list(mine) != list(theirs):
+            raise UsageError(
+                f"the dataset has the columns in the order {', '.join(mine)}, the input {', '.join(theirs)}"
+            )
+
+    def key_hashes(self) -> NDArray[np.uint64]:
+        """Return the 128-bit hash of every key as uint64 (rows, 2), read with all checks.
+
+        Raises:
+            CorruptShardError: A shard isn't what was packed: an append must not build on it.
+        """
+        digests = b"".join(xxhash.xxh3_128_digest(key.encode()) for key in self._keys())
+        return np.frombuffer(digests, np.uint64).reshape(-1, 2)
+
+    def joined_splits(self, added: Mapping[str, Split]) -> dict[str, Split]:
+        """Return the splits of both: the tables of the base first, so that its rows keep their numbers."""
+        joined = dict(self.manifest.splits)
+        for name, split in added.items():
+            old = joined.get(name)
+            joined[name] = split if old is None else _joined(old, split)
+        # A split that nothing came to has counts for the old classes only.
+        widths = {column: len(counts.counts) for split in added.values() for column, counts in split.labels.items()}
+        return {name: _widened(split, widths) for name, split in joined.items()}
+
+    def _keys(self) -> Iterator[str]:
+        layout = column_layouts(self.schema)[KEY]
+        for split in self.manifest.splits.values():
+            index = parse_shard_tables([(ref.sha256, read_table(self._version, ref.sha256)) for ref in split.tables])
+            for shard in range(index.shards):
+                reader = ShardReader(self._version.root, index, shard)
+                for batch in range(int(index.shard_first_batch[shard]), int(index.shard_first_batch[shard + 1])):
+                    body = reader.body(batch)
+                    try:
+                        yield from read_rows(body, layout, 0, body.rows).to_pylist()
+                    except DamagedValueError as error:
+                        what = read_failure(error.status, error.chunk)
+                        raise CorruptShardError(f"shard {reader.path}: {what}", shard=reader.path) from error
+
+
+def _joined(old: Split, new: Split) -> Split:
+    return Split(
+        rows=old.rows + new.rows,
+        bytes=old.bytes + new.bytes,
+        labels={column: _summed(old.labels[column], counts) for column, counts in new.labels.items()},
+        tables=(*old.tables, *(table for table in new.tables if table.rows)),
+    )
+
+
+def _summed(old: LabelCounts, new: LabelCounts) -> LabelCounts:
+    pairs = itertools.zip_longest(old.counts, new.counts, fillvalue=0)
+    return LabelCounts(counts=tuple(one + other for one, other in pairs), missing=old.missing + new.missing)
+
+
+def _widened(split: Split, widths: Mapping[str, int]) -> Split:
+    nothing = {column: LabelCounts(counts=(0,) * width, missing=0) for column, width in widths.items()}
+    labels = {column: _summed(counts, nothing[column]) for column, counts in split.labels.items()}
+    return Split(rows=split.rows, bytes=split.bytes, labels=labels, tables=split.tables)
+
+
+def _column_text(column: tuple[str, str] | None) -> str:
+    return "missing" if column is None else f"{column[0]} ({column[1]})"
