@@ -55,7 +55,8 @@ def test_every_flag_and_argument_has_a_key() -> None:
 def test_every_key_reaches_its_option(cli: Cli, config: Path) -> None:
     config.write_text(
         "source: s\ndataset: d\nsplit: val\nshard_size: 1MB\nlabel_mode: none\nrequire_labels: true\nclasses: c.txt\n"
-        "jobs: 3\nlimit: 4\non_existing: append\nextend_classes: true\nmax_rejects: 5%\nsource_kind: parquet\nmap: {'a,b': c}\n"
+        "jobs: 3\nlimit: 4\non_existing: append\nextend_classes: true\n"
+        "max_rejects: 5%\nsource_kind: parquet\nmap: {'a,b': c}\n"
         "columns: ['x=y', z]\nrename: {a: b}\nkind: {p: image}\nkey: id\ninclude: ['*']\nexclude: [a, b]\n"
         "missing: skip\ntfrecord_raw: true\nuser_metadata: {k: 'v,w=x'}\ndry_run: true\njson: false\nprogress: false\n"
         "quiet: true\ndebug: false\n"
