@@ -27,8 +27,8 @@ _BY_CONTENT = {
 def find_kind(paths: Sequence[str]) -> SourceKind:
     """Return the kind of the input.
 
-    A folder with an image file among its first files is an image folder. Other folders are what their files are, by
-    content; files of several kinds, or of none, are not guessed at.
+    A folder is what the first files in it are: images by their names, others by content; files of no known kind don't
+    count, and files of several kinds are not guessed at. A folder without any is left to the image folder's own words.
 
     Raises:
         NotFoundError: A path isn't there.
