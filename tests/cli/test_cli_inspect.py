@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from command import Cli, encoded, put
 from PIL import Image
@@ -184,3 +186,15 @@ def test_flipped_bit(cli: Cli, packed: Path) -> None:
 def test_negative_numbers(packed: Path) -> None:
     with pytest.raises(UsageError, match="negative"):
         summarise(str(packed), scan=-1)
+
+
+def test_columns_of_any_kind(cli: Cli, tmp_path: Path) -> None:
+    far = pa.array([2**62], pa.timestamp("us"))
+    pq.write_table(pa.table({"photo": [encoded(20, 10)], "n": [1], "t": far, "l": [[1, None]]}), tmp_path / "x.parquet")
+    assert cli("pack", tmp_path / "x.parquet", tmp_path / "ds").code == 0
+    shown = json.loads(cli("inspect", tmp_path / "ds", "--json").out)
+    assert [column["name"] for column in shown["columns"]] == ["photo", "n", "t", "l"]
+    assert shown["first"][0]["labels"] == {}
+    assert shown["first"][0]["images"]["photo"]["width"] == 20
+    assert cli("inspect", tmp_path / "ds").code == 0
+    assert json.loads(cli("head", tmp_path / "ds").out)["l"] == [1, None]

@@ -3,6 +3,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from command import Cli, encoded, put
 
@@ -105,3 +107,11 @@ def test_changed_table(cli: Cli, packed: Path) -> None:
     path = next((packed / "tables").iterdir())
     path.write_bytes(path.read_bytes() + b"\0")
     assert cli("verify", packed).code == 4
+
+
+def test_a_missing_image_is_no_finding(cli: Cli, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"photo": [encoded(20, 10), None]}), tmp_path / "x.parquet")
+    assert cli("pack", tmp_path / "x.parquet", tmp_path / "ds").code == 0
+    ended = cli("verify", tmp_path / "ds", "--decode", "--json")
+    assert ended.code == 0
+    assert json.loads(ended.out)["findings"] == []

@@ -19,7 +19,7 @@ from toolkit.format.reader import ShardReader
 from toolkit.format.schema import DIGEST
 from toolkit.format.shard import BATCH_BODY_BYTES, ShardWriter
 from toolkit.format.tables import encode_shard_table, parse_shard_tables
-from toolkit.format.values import DamagedValueError, read_rows
+from toolkit.format.values import DamagedValueError, python_value, read_rows
 
 
 def write(
@@ -95,3 +95,25 @@ def test_offsets_that_lie_are_an_error(tmp_path: Path, offsets: list[int], dtype
     with pytest.raises(DamagedValueError) as caught:
         read_rows(body, column_layouts(pa.schema([("x", dtype)]))["x"], 0, 2)
     assert caught.value.status == READ_RANGE
+
+
+@pytest.mark.parametrize(
+    ("dtype", "stored", "expected"),
+    [
+        (pa.timestamp("ns"), 1_700_000_000_123_456_789, np.datetime64(1_700_000_000_123_456_789, "ns")),
+        (pa.timestamp("ns", "Europe/Berlin"), 5, np.datetime64(5, "ns")),
+        (pa.time64("ns"), 123_456_789, np.timedelta64(123_456_789, "ns")),
+        (pa.duration("ns"), 1, np.timedelta64(1, "ns")),
+        (pa.timestamp("us"), 2**62, np.datetime64(2**62, "us")),
+        (pa.duration("s"), 2**60, np.timedelta64(2**60, "s")),
+        (pa.date32(), 2**31 - 1, np.datetime64(2**31 - 1, "D")),
+    ],
+)
+def test_times_beyond_pythons_own_are_exact(dtype: pa.DataType, stored: int, expected: object) -> None:
+    width = pa.int32() if dtype.bit_width == 32 else pa.int64()
+    array = pa.array([stored], width).view(dtype)
+    nested = pa.StructArray.from_arrays([pa.array([[0]], pa.list_(pa.int8())), array], names=["l", "t"])
+    for value in (python_value(array[0]), python_value(nested[0])["t"], python_value(pa.array([[array[0]]])[0])[0]):
+        assert type(value) is type(expected)
+        assert value == expected
+    assert python_value(pa.nulls(1, dtype)[0]) is None

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -72,3 +73,9 @@ def test_it_refuses_when_it_could_harm(three: tuple[Path, list[str]], tmp_path: 
         collect(str(root), delete=True)
     with pytest.raises(NotFoundError):
         collect(str(tmp_path / "nowhere"), delete=True)
+
+
+def test_a_copy_without_empty_folders_can_be_collected(three: tuple[Path, list[str]]) -> None:
+    root, _ = three
+    shutil.rmtree(root / "reports")
+    assert len(collect(str(root)).kept) == 1

@@ -16,6 +16,7 @@ from parquet_inputs import packed, samples, write
 import toolkit
 from toolkit.errors import NotFoundError, SourceError, UsageError
 from toolkit.format.schema import Kind
+from toolkit.pack.job import PackJob
 from toolkit.sources.base import Rows, Survey
 from toolkit.sources.options import SourceOptions
 from toolkit.sources.parquet import ParquetSource
@@ -244,3 +245,42 @@ def test_slices_are_read_from_several_threads(folder: Path) -> None:
     for thread in threads:
         thread.join()
     assert [n for i in sorted(got) for n in got[i]] == [*range(10, 20), *range(10), *range(20, 30)]
+
+
+def test_names_that_tell_splits_beside_others_are_refused(tmp_path: Path) -> None:
+    for i, name in enumerate(("train-0", "val-0", "extra")):
+        write(tmp_path / f"src/{name}.parquet", {"n": [i]})
+    with pytest.raises(SourceError, match=r"train-0.*extra.*--split"):
+        packed(tmp_path / "src", tmp_path / "ds")
+    assert packed(tmp_path / "src", tmp_path / "ds", exclude=("extra*",)).splits == {"train": 1, "val": 1}
+    assert packed(tmp_path / "src", tmp_path / "all", split="all").splits == {"all": 3}
+
+
+def test_links_back_to_a_folder_are_not_followed(tmp_path: Path) -> None:
+    write(tmp_path / "src/a/x.parquet", {"n": [1]})
+    write(tmp_path / "other/y.parquet", {"n": [2]})
+    (tmp_path / "src/a/loop").symlink_to("..")
+    (tmp_path / "src/linked").symlink_to(tmp_path / "other")
+    (tmp_path / "other/back").symlink_to(tmp_path / "src/a")
+    packed(tmp_path / "src", tmp_path / "ds")
+    keys = [sample["__key__"] for sample in samples(tmp_path / "ds")]
+    assert keys == ["a/x.parquet#0", "linked/back/x.parquet#0", "linked/y.parquet#0"]
+
+
+def test_texts_that_are_not_utf8_are_refused_before_anything_is_written(tmp_path: Path) -> None:
+    write(tmp_path / "x.parquet", {"n": [1]})
+    for options in ({"user": {"a": "\udcff"}}, {"rename": {"n": "\udcff"}}, {"key": "\udcff"}):
+        with pytest.raises(UsageError, match="UTF-8"):
+            packed(tmp_path / "x.parquet", tmp_path / "ds", **options)
+    assert not (tmp_path / "ds").exists()
+    assert packed(tmp_path / "x.parquet", tmp_path / "ds", exclude=("\udcff",)).samples == 1
+
+
+def test_an_empty_key_is_rejected(tmp_path: Path) -> None:
+    write(tmp_path / "x.parquet", {"k": ["", "a"], "n": [1, 2]})
+    result = packed(tmp_path / "x.parquet", tmp_path / "ds", key="k", max_rejects=1)
+    assert [reject.reason for reject in result.rejects] == ["the key field 'k' is empty"]
+
+
+def test_a_share_of_rejects_is_exact() -> None:
+    assert PackJob(source="s", dataset="d", max_rejects=0.29).allowed_rejects(100) == 29

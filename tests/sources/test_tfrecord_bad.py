@@ -132,7 +132,7 @@ def test_payloads_that_are_no_example(file: Path) -> None:
     assert rejects == [("a.tfrecord#1", "the payload is no tf.train.Example")]
     for payloads in ([b"\xff\xff"], [b""], []):
         write(file, payloads)
-        with pytest.raises(SourceError, match="--raw"):
+        with pytest.raises(SourceError, match="--tfrecord-raw"):
             pack(job(file, file.parent.with_name("other")))
 
 
@@ -232,7 +232,7 @@ def test_random_features(
     path.write_bytes(compress(path.read_bytes()))
     source = TFRecordSource(SourceOptions(paths=(str(path),), slice_bytes=slice_bytes, missing=Missing.NULL))
     if not any(records):
-        with pytest.raises(SourceError, match="--raw"):
+        with pytest.raises(SourceError, match="--tfrecord-raw"):
             source.survey()
         return
     survey = source.survey()

@@ -5,13 +5,15 @@ General rather than fast: what kernels fetch (numbers, bytes, images) has its ow
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 
 from toolkit._native.chunks import READ_OK, READ_RANGE, Body
 from toolkit.format.layout import BitLayout, FixedLayout, Layout, ListLayout, NullLayout, StructLayout, VariableLayout
 
-__all__ = ["DamagedValueError", "read_rows"]
+__all__ = ["DamagedValueError", "python_value", "read_rows"]
 
 
 class DamagedValueError(Exception):
@@ -21,6 +23,35 @@ class DamagedValueError(Exception):
         super().__init__(status, chunk)
         self.status = status
         self.chunk = chunk
+
+
+def python_value(value: pa.Scalar) -> Any:
+    """Return a value as Python has it; exact, and the same whether pandas is installed or not.
+
+    Python's own times end at microseconds and the year 9999. What goes beyond is a numpy datetime64 (UTC) or
+    timedelta64 (a duration, or a time since midnight); a type in nanoseconds always is.
+    """
+    dtype = value.type
+    if not value.is_valid or not _holds_time(dtype):
+        return value.as_py()
+    if pa.types.is_struct(dtype):
+        return {name: python_value(value[name]) for name in value}
+    if not pa.types.is_temporal(dtype):
+        return [python_value(item) for item in value.values]
+    if getattr(dtype, "unit", "") != "ns":
+        try:
+            return value.as_py()
+        except (OverflowError, ValueError):
+            pass
+    unit: Any = "D" if dtype == pa.date32() else getattr(dtype, "unit", "ms")
+    since_epoch = pa.types.is_timestamp(dtype) or pa.types.is_date(dtype)
+    return (np.datetime64 if since_epoch else np.timedelta64)(value.value, unit)
+
+
+def _holds_time(dtype: pa.DataType) -> bool:
+    if dtype.num_fields:
+        return any(_holds_time(dtype.field(i).type) for i in range(dtype.num_fields))
+    return bool(pa.types.is_temporal(dtype)) and dtype != pa.month_day_nano_interval()
 
 
 def read_rows(body: Body, layout: Layout, start: int, count: int) -> pa.Array:

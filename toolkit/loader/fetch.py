@@ -19,7 +19,7 @@ from toolkit.format.layout import FixedLayout, VariableLayout, column_layouts, l
 from toolkit.format.reader import ShardReader, read_failure
 from toolkit.format.schema import KEY
 from toolkit.format.tables import ShardIndex
-from toolkit.format.values import DamagedValueError, read_rows
+from toolkit.format.values import DamagedValueError, python_value, read_rows
 
 __all__ = ["Fetcher", "Located", "Variable"]
 
@@ -134,7 +134,7 @@ class Fetcher:
         out: list[Any] = []
         for i, (body, inner) in enumerate(zip(located.bodies, located.inner.tolist(), strict=True)):
             try:
-                out.append(read_rows(body, layout, inner, 1)[0].as_py())
+                out.append(python_value(read_rows(body, layout, inner, 1)[0]))
             except DamagedValueError as error:
                 raise self._corrupt(int(located.rows[i]), column, error.status, error.chunk) from error
         return out

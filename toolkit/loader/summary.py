@@ -131,7 +131,7 @@ class SampleImage:
 
 @dataclass(frozen=True, kw_only=True)
 class FirstSample:
-    """A sample: its labels by name (None: missing) and images by column."""
+    """A sample: its labels by name (None: missing) and images by column; `toolkit head` shows the other columns."""
 
     split: str
     row: int
@@ -186,7 +186,8 @@ def summarise(reference: str, *, split: str | None = None, first: int = 5, scan:
     }
     # By its pin, so that a pack that ends in between can't mix two versions.
     pinned = f"{version.root}@sha256:{version.pin}"
-    datasets = {name: open_dataset(pinned, split=name) for name in chosen} if first or scan else {}
+    shown = [column.name for column in manifest.columns if column.kind in (Kind.IMAGE, Kind.LABEL)]
+    datasets = {name: open_dataset(pinned, split=name, columns=shown) for name in chosen} if first or scan else {}
     splits = {
         name: SplitFacts(rows=s.rows, shards=sum(t.shards for t in s.tables), bytes=s.bytes)
         for name, s in manifest.splits.items()
@@ -344,7 +345,7 @@ def _first_sample(dataset: Dataset, row: int, names: dict[str, tuple[str, ...]])
         value = sample[column.name]
         if column.kind is Kind.IMAGE:
             images[column.name] = None if value is None else _sample_image(value)
-        else:
+        elif column.kind is Kind.LABEL:
             labels[column.name] = None if value is None else names[column.name][value]
     return FirstSample(split=dataset.split, row=row, key=sample[KEY], labels=labels, images=images)
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from toolkit._native.chunks import CHUNK_BYTES, READ_OK
@@ -241,7 +242,7 @@ class _SplitCheck:
                     text = f"{where}: its digest is another than when it was packed"
                     yield self._finding(shard, "sample", text, first + place, keys[place])
         for name, decoder in self._decoders.items():
-            encoded = records.column(name).field("bytes")
+            encoded = pc.struct_field(records.column(name), "bytes")  # .field() would leave the struct's own nulls out
             for place in range(records.num_rows):
                 if self._cancelled.is_set():
                     return

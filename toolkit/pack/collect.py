@@ -68,7 +68,8 @@ def _files(version: Version) -> set[str]:
 
 def _present(root: str) -> list[str]:
     with storage_errors("list", root):
-        return [f"{folder}/{name}" for folder in _ORDER for name in sorted(os.listdir(os.path.join(root, folder)))]
+        there = [folder for folder in _ORDER if os.path.isdir(os.path.join(root, folder))]
+        return [f"{folder}/{name}" for folder in there for name in sorted(os.listdir(os.path.join(root, folder)))]
 
 
 def _reports_of(name: str, versions: dict[str, Version]) -> bool:

@@ -11,6 +11,7 @@ from toolkit.format.kinds import Kind
 from toolkit.sources.imagefolder import LabelMode
 from toolkit.sources.options import Missing, SourceKind, SourceOptions
 from toolkit.sources.reject import Reject
+from toolkit.sources.scan import is_utf8, printable
 
 __all__ = ["DEFAULT_SHARD_BYTES", "OnExisting", "PackJob", "PackPlan", "PackResult", "PlannedSplit"]
 
@@ -72,6 +73,12 @@ class PackJob:
     user: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        texts = [*(self.columns or ()), *([] if self.key is None else [self.key])]
+        texts += [text for of in (self.mapping or {}, self.rename, self.user) for pair in of.items() for text in pair]
+        texts += self.kinds
+        for text in texts:
+            if not is_utf8(text):
+                raise UsageError(f"{printable(text)!r} is not valid UTF-8, which names and metadata are")
         if self.shard_bytes < _LEAST_SHARD_BYTES:
             raise UsageError(f"a shard size of {self.shard_bytes} bytes is too small: give at least 64KiB")
         for name, least in (("jobs", 1), ("max_rejects", 0), ("limit", 1)):
@@ -106,7 +113,8 @@ class PackJob:
 
     def allowed_rejects(self, samples: int) -> int:
         """Return how many of `samples` may be rejected."""
-        return int(self.max_rejects * samples) if isinstance(self.max_rejects, float) else self.max_rejects
+        # Rounded first: 29% of 100 is 28.999999999999996 in binary.
+        return int(round(self.max_rejects * samples, 6)) if isinstance(self.max_rejects, float) else self.max_rejects
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,14 +6,15 @@ import fnmatch
 import glob
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from toolkit.errors import NotFoundError, SourceError, did_you_mean
 from toolkit.sources.imagefolder import DEFAULT_SPLIT
+from toolkit.sources.scan import printable
 from toolkit.storage.local import storage_errors
 
-__all__ = ["InputFile", "expand", "find_files", "group_by_split"]
+__all__ = ["InputFile", "expand", "find_files", "group_by_split", "walk"]
 
 _BRACE = re.compile(r"\{([^{}]*)\}")
 _RANGE = re.compile(r"(\d+)\.\.(\d+)")
@@ -68,8 +69,15 @@ def group_by_split(files: Sequence[InputFile], split: str | None) -> dict[str, l
 
     Raises:
         NotFoundError: The split asked for isn't among those that the names tell.
+        SourceError: Only some of the names tell a split, and none is asked for: one would end in the other.
     """
     words = {file.name: _split_word(file.name) for file in files}
+    if split is None and any(words.values()) and not all(words.values()):
+        told, silent = (next(name for name in words if bool(words[name]) is has) for has in (True, False))
+        raise SourceError(
+            f"{printable(told)!r} tells its split ({words[told]}) by its name and {printable(silent)!r} tells none: "
+            "rename one, leave files out with --exclude, or call everything one split with --split"
+        )
     if not all(words.values()):
         return {split or DEFAULT_SPLIT: list(files)}
     order = [word for word in ("train", "val", "valid", "validation", "test") if word in words.values()]
@@ -122,6 +130,20 @@ def _braces(text: str) -> list[str]:
     return [path for part in parts for path in _braces(text[: match.start()] + part + text[match.end() :])]
 
 
+def walk(path: str, onerror: Callable[[OSError], None] | None = None) -> Iterator[tuple[str, list[str]]]:
+    """Yield each folder from `path` down, with its files, in the order of names; links followed, hidden folders not.
+
+    A link back to a folder that it was reached through is passed over: its files would come again and again.
+    """
+    above: dict[str, tuple[str, ...]] = {path: (os.path.realpath(path),)}
+    for folder, folders, files in os.walk(path, onerror=onerror, followlinks=True):
+        through = above.pop(folder)
+        real = {name: os.path.realpath(os.path.join(folder, name)) for name in folders if not name.startswith(".")}
+        folders[:] = sorted(name for name in real if real[name] not in through)
+        above |= {os.path.join(folder, name): (*through, real[name]) for name in folders}
+        yield folder, sorted(files)
+
+
 def _below(path: str, suffixes: Sequence[str]) -> list[tuple[str, str]]:
     """Return (name, path) of the file itself, or of the files below a folder."""
     if not os.path.isdir(path):
@@ -131,8 +153,7 @@ def _below(path: str, suffixes: Sequence[str]) -> list[tuple[str, str]]:
         raise error
 
     found = []
-    for folder, folders, files in os.walk(path, onerror=refuse, followlinks=True):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
+    for folder, files in walk(path, refuse):
         for file in files:
             if not file.startswith((".", "_")) and file.endswith(tuple(suffixes)):
                 full = os.path.join(folder, file)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 
 from toolkit.errors import SourceError
-from toolkit.sources.files import expand
+from toolkit.sources.files import expand, walk
 from toolkit.sources.options import SourceKind
 from toolkit.sources.parquet_files import looks_like_parquet
 from toolkit.sources.scan import IMAGE_EXTENSIONS
@@ -62,9 +62,8 @@ def _kind_in_folder(path: str) -> SourceKind | None:
 def _some_files(folder: str) -> Iterator[str]:
     """Yield the first files below a folder, in the order of their names, hidden ones left out."""
     left = _MOST_FILES_LOOKED_AT
-    for base, folders, files in os.walk(folder, followlinks=True):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for name in sorted(files):
+    for base, files in walk(folder):
+        for name in files:
             if left == 0:
                 return
             if not name.startswith((".", "_")) and os.path.isfile(os.path.join(base, name)):

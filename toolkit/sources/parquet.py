@@ -88,9 +88,9 @@ class ParquetSource(Source):
             skipped={"pandas_index": sum(is_pandas_index(name, options) for name in first.schema.names)},
             options={
                 "classes_given": options.classes is not None,
-                "exclude": list(options.exclude),
+                "exclude": [printable(pattern) for pattern in options.exclude],
                 "fields": {column.column.name: column.field for column in plan.columns},
-                "include": list(options.include),
+                "include": [printable(pattern) for pattern in options.include],
                 "key": options.key,
                 "label_mode": options.label_mode.value,
                 "limit": options.limit,

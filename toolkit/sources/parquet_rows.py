@@ -80,6 +80,7 @@ def _keys(array: pa.Array, field: str, reasons: _Reasons) -> pa.Array:
     """Return the keys; null where there is a reason."""
     keys = array.cast(pa.string())
     _note(reasons, ~_there(keys), f"the key field {field!r} is null")
+    _note(reasons, _mask(pc.equal(keys, "").fill_null(False)), f"the key field {field!r} is empty")
     unreadable = _invalid(keys, field)
     reasons |= unreadable
     return _without(keys, unreadable)

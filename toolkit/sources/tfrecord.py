@@ -65,7 +65,7 @@ class _Cut:
 
 
 class TFRecordSource(Source):
-    """TFRecord files of tf.train.Example or SequenceExample, or of anything with --raw."""
+    """TFRecord files of tf.train.Example or SequenceExample, or of anything with --tfrecord-raw."""
 
     def __init__(self, options: SourceOptions) -> None:
         options.refuse(SourceKind.TFRECORD, "label_mode", "require_labels")
@@ -87,7 +87,8 @@ class TFRecordSource(Source):
         fields = {_RAW: Field(pa.binary(), Kind.BYTES)} if options.raw else features.fields()
         if not fields:
             raise SourceError(
-                f"no record of {len(files)} files is a tf.train.Example with features: give --raw to pack them as bytes"
+                f"no record of {len(files)} files is a tf.train.Example with features: "
+                "give --tfrecord-raw to pack them as bytes"
             )
         chosen = choose_fields(fields, options)
         if not chosen:

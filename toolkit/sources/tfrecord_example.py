@@ -170,8 +170,8 @@ def parser() -> Callable[[bytes], Any]:
         decode_error = import_module("google.protobuf.message").DecodeError
     except ImportError as error:
         raise UsageError(
-            "tf.train.Example needs the protobuf library: pip install 'toolkit[tfrecord]'; or give --raw to pack the "
-            "records as bytes"
+            "tf.train.Example needs the protobuf library: pip install 'toolkit[tfrecord]'; or give --tfrecord-raw to "
+            "pack the records as bytes"
         ) from error
     pool = pools.DescriptorPool()
     pool.Add(_descriptor(descriptors))

@@ -121,8 +121,8 @@ class WebDatasetSource(Source):
             options={
                 "classes_given": options.classes is not None,
                 "columns": None if options.columns is None else list(options.columns),
-                "exclude": list(options.exclude),
-                "include": list(options.include),
+                "exclude": [printable(pattern) for pattern in options.exclude],
+                "include": [printable(pattern) for pattern in options.include],
                 "kinds": {name: kind.value for name, kind in options.kinds.items()},
                 "limit": options.limit,
                 "mapping": None if options.mapping is None else dict(options.mapping),

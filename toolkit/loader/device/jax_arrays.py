@@ -12,6 +12,8 @@ from typing import Any
 import jax
 import numpy as np
 
+from toolkit.errors import LoaderError
+
 __all__ = ["convert"]
 
 try:
@@ -25,11 +27,24 @@ except (ImportError, AttributeError):  # a private name: without it blocks come 
 
 
 def convert(values: Any) -> Any:
-    """Return a JAX array on the default device. int64 becomes int32 unless jax_enable_x64 is set, as JAX has it."""
+    """Return a JAX array on the default device. int64 becomes int32 unless jax_enable_x64 is set, as JAX has it.
+
+    Raises:
+        LoaderError: A whole number doesn't fit the narrower type: JAX itself would wrap it around.
+    """
     if isinstance(values, list):
         return [convert(value) for value in values]
     if not isinstance(values, np.ndarray):
         return values
     _collect()
     wanted = jax.dtypes.canonicalize_dtype(values.dtype)
-    return jax.device_put(values if values.dtype == wanted else values.astype(wanted))
+    if values.dtype == wanted:
+        return jax.device_put(values)
+    narrowed = values.astype(wanted)
+    if values.dtype.kind in "iu" and (narrowed != values).any():
+        wide = values[narrowed != values].flat[0]
+        raise LoaderError(
+            f"{wide} is no {wanted}, which JAX makes of {values.dtype}: "
+            "jax.config.update('jax_enable_x64', True), or leave the column out with columns="
+        )
+    return jax.device_put(narrowed)
