@@ -10,7 +10,9 @@ import struct
 from dataclasses import dataclass
 from typing import BinaryIO
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from toolkit._native.chunks import ChunkSums
 from toolkit.format.compact import compact_batch
@@ -82,10 +84,10 @@ class ShardWriter:
         """Rows added so far."""
         return self._rows
 
-    def write(self, rows: pa.RecordBatch) -> None:
-        """Append rows: every column of the schema but __digest__, in its order."""
+    def write(self, rows: pa.RecordBatch, sizes: NDArray[np.int64] | None = None) -> None:
+        """Append rows: every column of the schema but __digest__, in its order. `sizes`: row_bytes(rows), if known."""
         start = total = 0
-        for i, size in enumerate(row_bytes(rows).tolist()):
+        for i, size in enumerate((row_bytes(rows) if sizes is None else sizes).tolist()):
             if self._pending_bytes + total + size > self._batch_limit and (self._pending or i > start):
                 self._keep(rows.slice(start, i - start), total)
                 self._flush()

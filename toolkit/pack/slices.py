@@ -121,7 +121,7 @@ class _RollingShards:
             if fit == 0 and self._used == 0:
                 fit = 1  # a row bigger than a shard gets one of its own
             if fit:
-                self._open().write(rows.slice(start, fit))
+                self._open().write(rows.slice(start, fit), sizes[start : start + fit])
                 self._used = int(ends[fit - 1])
                 start += fit
             if start < rows.num_rows:
