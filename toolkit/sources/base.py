@@ -15,7 +15,11 @@ import pyarrow as pa
 from toolkit.format.schema import KEY, Column
 from toolkit.sources.reject import Reject
 
-__all__ = ["Rows", "Slice", "Source", "Survey", "rows_schema"]
+__all__ = ["LARGEST_VALUE", "PIECE_BYTES", "ROW_OVERHEAD_BYTES", "Rows", "Slice", "Source", "Survey", "rows_schema"]
+
+PIECE_BYTES = 4 * 1024 * 1024  # how much a source reads before it hands rows on
+ROW_OVERHEAD_BYTES = 96  # what a row takes beside its payload: key, path, digest, offsets, validity, padding; generous
+LARGEST_VALUE = (1 << 31) - 1  # bytes of one value under int32 offsets
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from toolkit.format.schema import IMAGE_TYPE, image_column, label_column
-from toolkit.sources.base import Rows, Slice, Source, Survey, rows_schema
+from toolkit.sources.base import PIECE_BYTES, ROW_OVERHEAD_BYTES, Rows, Slice, Source, Survey, rows_schema
 from toolkit.sources.imagefolder import Entry, ImageFolderOptions, scan_imagefolder
 from toolkit.sources.images import NotAnImageError, check_header
 from toolkit.sources.options import SourceKind, SourceOptions
@@ -16,10 +16,6 @@ from toolkit.sources.scan import printable
 from toolkit.storage.local import storage_errors
 
 __all__ = ["ImageFolderSource"]
-
-# What a row takes beside its file: key, path, digest, offsets, validity, label, padding; generous.
-_ROW_OVERHEAD_BYTES = 96
-_PIECE_BYTES = 4 * 1024 * 1024
 
 
 class ImageFolderSource(Source):
@@ -83,7 +79,7 @@ class ImageFolderSource(Source):
                 pending.append((entry, data))
                 size += len(data)
             read += entry.bytes
-            if size >= _PIECE_BYTES:
+            if size >= PIECE_BYTES:
                 yield Rows(_batch(pending, schema), tuple(rejects), read)
                 pending, rejects, size, read = [], [], 0, 0
         if pending or rejects:
@@ -94,7 +90,7 @@ def _cut(split: str, entries: Sequence[Entry], slice_bytes: int) -> Iterator[Sli
     """Cut where the files' sizes fill a slice."""
     start = total = number = read = 0
     for i, entry in enumerate(entries):
-        size = entry.bytes + 2 * len(entry.key) + _ROW_OVERHEAD_BYTES
+        size = entry.bytes + 2 * len(entry.key) + ROW_OVERHEAD_BYTES
         if i > start and total + size > slice_bytes:
             yield Slice(split, number, i - start, read, tuple(entries[start:i]))
             start, total, read, number = i, 0, 0, number + 1

@@ -5,11 +5,11 @@ from __future__ import annotations
 import io
 
 from toolkit._native.image import UNSUPPORTED, ImageError, probe
+from toolkit.sources.base import LARGEST_VALUE
 
 __all__ = ["NotAnImageError", "check_header"]
 
 _JPEG_MAGIC = b"\xff\xd8\xff"
-_LARGEST_VALUE = (1 << 31) - 1
 
 
 class NotAnImageError(ValueError):
@@ -20,7 +20,7 @@ def check_header(data: bytes | memoryview) -> None:
     """Raise NotAnImageError when `data` doesn't begin as an image that can be stored does."""
     if not len(data):
         raise NotAnImageError("empty file")
-    if len(data) > _LARGEST_VALUE:
+    if len(data) > LARGEST_VALUE:
         raise NotAnImageError(f"{len(data)} bytes are more than an image column holds (2 GiB)")
     if data[:3] == _JPEG_MAGIC:
         try:

@@ -14,13 +14,12 @@ import pyarrow as pa
 
 from toolkit.errors import SourceError, UsageError
 from toolkit.format.schema import Kind
-from toolkit.sources.base import Rows, Slice, Source, Survey, rows_schema
+from toolkit.sources.base import PIECE_BYTES, Rows, Slice, Source, Survey, rows_schema
 from toolkit.sources.files import InputFile, find_files, group_by_split
 from toolkit.sources.imagefolder import ImageFolderOptions, LabelMode
 from toolkit.sources.options import SourceKind, SourceOptions
 from toolkit.sources.parquet_fields import Plan, is_pandas_index, make_plan
 from toolkit.sources.parquet_files import (
-    PIECE_BYTES,
     SUFFIXES,
     Footer,
     check_alike,

@@ -18,12 +18,12 @@ import pyarrow.parquet as pq
 
 from toolkit.errors import NotFoundError, SourceError
 from toolkit.format.schema import stored_type
+from toolkit.sources.base import PIECE_BYTES
 from toolkit.sources.files import InputFile, find_files
 from toolkit.sources.scan import is_utf8, printable
 from toolkit.storage.local import storage_errors
 
 __all__ = [
-    "PIECE_BYTES",
     "SUFFIXES",
     "Footer",
     "check_alike",
@@ -37,7 +37,6 @@ __all__ = [
     "stored",
 ]
 
-PIECE_BYTES = 4 * 1024 * 1024
 SUFFIXES = (".parquet", ".pq")
 
 _MAGIC = b"PAR1"

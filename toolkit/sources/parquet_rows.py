@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from toolkit.errors import did_you_mean
 from toolkit.format.schema import IMAGE_TYPE, Kind, stored_type
+from toolkit.sources.base import LARGEST_VALUE
 from toolkit.sources.files import InputFile
 from toolkit.sources.images import NotAnImageError, check_header
 from toolkit.sources.parquet_fields import Plan, PlannedColumn, bytes_of
@@ -21,7 +22,6 @@ from toolkit.sources.scan import printable
 __all__ = ["RowMaker"]
 
 _NPY_MAGIC = b"\x93NUMPY"
-_LARGEST_VALUE = (1 << 31) - 1
 _MOST_HINTS = 20  # looking for the nearest of many names takes long
 
 # Why a row is left out, by its number in the batch; the first reason counts.
@@ -173,7 +173,7 @@ def _tensors(array: pa.Array, field: str, reasons: _Reasons) -> pa.Array:
         array = array.cast(pa.binary())
     else:
         lengths = pc.binary_length(array).fill_null(0).to_numpy(zero_copy_only=False)
-        _note(reasons, lengths > _LARGEST_VALUE, f"column {field!r}: more bytes than a tensor column holds (2 GiB)")
+        _note(reasons, lengths > LARGEST_VALUE, f"column {field!r}: more bytes than a tensor column holds (2 GiB)")
     _note(reasons, ~_mask(pc.starts_with(array, _NPY_MAGIC).fill_null(True)), f"column {field!r}: no NumPy file")
     return _without(array, reasons).cast(pa.binary())
 

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from toolkit.errors import SourceError, UsageError
 from toolkit.format.schema import Kind
-from toolkit.sources.base import Rows, Slice, Source, Survey
+from toolkit.sources.base import PIECE_BYTES, ROW_OVERHEAD_BYTES, Rows, Slice, Source, Survey
 from toolkit.sources.classes import check_class_names
 from toolkit.sources.fields import Chosen, Field, choose_fields, make_column
 from toolkit.sources.files import InputFile, find_files, group_by_split
@@ -34,9 +34,6 @@ from toolkit.sources.tfrecord_rows import RowMaker
 __all__ = ["TFRecordSource", "looks_like_tfrecord"]
 
 _RAW = "record"
-_PIECE_BYTES = 4 * 1024 * 1024
-# What a row takes beside its payload: key, digest, offsets, validity, padding; generous.
-_ROW_OVERHEAD_BYTES = 96
 # Names that say what a file is, so that a damaged one isn't passed over: a.tfrecord.gz, a-00000-of-01024, part-r-00000.
 _NAMED_SO = re.compile(r"\.tfrecords?(?=$|[.-])|-\d{5}-of-\d{5}(?=$|\.)|(?:^|/)part-(?:r-)?\d{5}(?=$|[.-])")
 _TEXTS = (Kind.TEXT, Kind.JSON)
@@ -129,12 +126,12 @@ class TFRecordSource(Source):
                 raise _changed(place)
             done = size = read = before = 0
             for record in islice(file.records(place.start, place.first), place.records):
-                if size and size + record.nbytes > _PIECE_BYTES:
+                if size and size + record.nbytes > PIECE_BYTES:
                     yield rows.take(read)
                     size = read = 0
                 rows.add(record, path, f"{name}#{record.number}")
                 done += 1
-                size += record.nbytes + _ROW_OVERHEAD_BYTES
+                size += record.nbytes + ROW_OVERHEAD_BYTES
                 position = file.position() if file.compressed else before + record.nbytes
                 before, read = position, read + position - before
             if done < place.records:
@@ -176,7 +173,7 @@ class TFRecordSource(Source):
             empty = _Part(file.path, file.name, 0, 0, 0, records.size, records.mtime_ns)
             cut, size = _Cut(empty, 0), 0
             for record in islice(records.records(), limit):
-                cost = record.nbytes + 2 * len(name) + _ROW_OVERHEAD_BYTES
+                cost = record.nbytes + 2 * len(name) + ROW_OVERHEAD_BYTES
                 part = cut.part
                 if part.records and size + cost > self._options.slice_bytes and not records.compressed:
                     yield cut

@@ -13,7 +13,16 @@ import pyarrow as pa
 
 from toolkit.errors import SourceError, UsageError
 from toolkit.format.schema import IMAGE_TYPE, Kind
-from toolkit.sources.base import Rows, Slice, Source, Survey, rows_schema
+from toolkit.sources.base import (
+    LARGEST_VALUE,
+    PIECE_BYTES,
+    ROW_OVERHEAD_BYTES,
+    Rows,
+    Slice,
+    Source,
+    Survey,
+    rows_schema,
+)
 from toolkit.sources.fields import Chosen, make_column
 from toolkit.sources.files import InputFile, find_files, group_by_split
 from toolkit.sources.options import Missing, SourceKind, SourceOptions
@@ -34,11 +43,8 @@ from toolkit.sources.webdataset_parts import (
 __all__ = ["WebDatasetSource", "looks_like_webdataset"]
 
 _SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.zst", ".tzst")
-_ROW_OVERHEAD_BYTES = 96  # what a row takes beside its parts: key, digest, offsets, validity; generous
-_PIECE_BYTES = 4 * 1024 * 1024
 _READ_BYTES = 4 * 1024 * 1024
 _SURVEY_READ_BYTES = 16 * 1024
-_LARGEST_VALUE = (1 << 31) - 1
 
 _SKIPPED = ("folders", "hidden", "links", "meta", "missing", "no_extension", "other_types", "sparse")
 _SKIPPED_KINDS = {FOLDER: "folders", LINK: "links", SPARSE: "sparse"}
@@ -169,7 +175,7 @@ class WebDatasetSource(Source):
             if taken == limit:
                 span.end = sample.start
                 break
-            size = 2 * len(sample.key) + _ROW_OVERHEAD_BYTES
+            size = 2 * len(sample.key) + ROW_OVERHEAD_BYTES
             size += sum(part.size for name, (part, _) in sample.parts.items() if wanted is None or name in wanted)
             if span.samples and not tar.file.compression and span.row_bytes + size > self._options.slice_bytes:
                 span.end = sample.start
@@ -261,7 +267,7 @@ def _gather(
         if extension in sample.parts:
             sample.fault = sample.fault or f"two of its members have the extension {extension}"
         elif sample.fault is None:
-            read = extension in wanted and member.size <= _LARGEST_VALUE
+            read = extension in wanted and member.size <= LARGEST_VALUE
             sample.parts[extension] = (member, tar.read(member) if read else None)
     if sample is not None:
         yield sample, stop
@@ -300,7 +306,7 @@ class _RowsBuilder:
 
     def is_full(self, nbytes: int) -> bool:
         """Tell whether a sample that spans `nbytes` of the tar belongs to the next piece."""
-        return self._span > 0 and self._span + nbytes > _PIECE_BYTES
+        return self._span > 0 and self._span + nbytes > PIECE_BYTES
 
     def add(self, sample: _Sample, nbytes: int) -> None:
         """Add a sample, or the reject it is."""
