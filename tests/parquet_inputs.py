@@ -11,7 +11,9 @@ import pyarrow.parquet as pq
 import toolkit
 from toolkit.pack.job import PackJob, PackResult
 from toolkit.pack.run import pack
-from toolkit.sources.options import SourceKind
+from toolkit.sources.base import Rows, Survey
+from toolkit.sources.options import SourceKind, SourceOptions
+from toolkit.sources.parquet import ParquetSource
 from toolkit.sources.reject import Reject
 
 
@@ -32,6 +34,22 @@ def write(path: Path, columns: dict[str, Any], **options: Any) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(pa.table(columns), path, **options)
     return path
+
+
+def source_of(path: Path, **options: Any) -> ParquetSource:
+    return ParquetSource(SourceOptions(**{"paths": (str(path),), "slice_bytes": 1 << 20, **options}))
+
+
+def read_all(source: ParquetSource, survey: Survey) -> list[Rows]:
+    return [rows for part in survey.slices for rows in source.read(survey, part)]
+
+
+def number_files(folder: Path) -> Path:
+    """Write three files in name order, row groups of 4 rows, n from 0 to 29; return the folder."""
+    for i, name in enumerate(("a/2", "a/10", "b")):
+        numbers = list(range(i * 10, i * 10 + 10))
+        write(folder / f"{name}.parquet", {"n": numbers, "s": [f"s{n}" for n in numbers]}, row_group_size=4)
+    return folder
 
 
 def rejected(source: Path, dataset: Path, **options: Any) -> list[Reject]:

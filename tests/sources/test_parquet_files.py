@@ -5,38 +5,23 @@ from __future__ import annotations
 import pickle
 import threading
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from parquet_inputs import packed, samples, write
+from parquet_inputs import number_files, packed, read_all, samples, source_of, write
 
 import toolkit
 from toolkit.errors import NotFoundError, SourceError, UsageError
 from toolkit.format.schema import Kind
 from toolkit.pack.job import PackJob
-from toolkit.sources.base import Rows, Survey
-from toolkit.sources.options import SourceOptions
-from toolkit.sources.parquet import ParquetSource
-
-
-def source_of(path: Path, **options: Any) -> ParquetSource:
-    return ParquetSource(SourceOptions(**{"paths": (str(path),), "slice_bytes": 1 << 20, **options}))
-
-
-def read_all(source: ParquetSource, survey: Survey) -> list[Rows]:
-    return [rows for part in survey.slices for rows in source.read(survey, part)]
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Three files in name order, row groups of 4 rows, n from 0 to 29."""
-    for i, name in enumerate(("a/2", "a/10", "b")):
-        numbers = list(range(i * 10, i * 10 + 10))
-        write(tmp_path / f"src/{name}.parquet", {"n": numbers, "s": [f"s{n}" for n in numbers]}, row_group_size=4)
-    return tmp_path / "src"
+    return number_files(tmp_path / "src")
 
 
 # --- order, keys, slices, limit ----------------------------------------------------------------------------------
