@@ -32,7 +32,13 @@ class WorkerMemory:
 
 
 class ColumnStage(ABC):
-    """One column's way into batches. Stateless between parts; used by every worker at once."""
+    """One column's way into batches. Stateless between parts; used by every worker at once.
+
+    Attributes:
+        largest_part: Samples that one call of fill() takes at the most; bounds how long close() and Ctrl-C wait.
+    """
+
+    largest_part = 256
 
     def __init__(self, column: str, fetcher: Fetcher, stats: LoaderStats) -> None:
         self.column = column
@@ -108,18 +114,18 @@ class BytesStage(ColumnStage):
     def fill(self, place: Any, start: int, located: Located, memory: WorkerMemory) -> None:
         """Copy the values out."""
         begun = time.perf_counter()
-        values = self._fetcher.variable(self._leaf, located, memory.fetched)
-        taken = [values.bytes(i) for i in range(len(located.rows))]
-        place[start : start + len(located.rows)] = (
-            [None if t is None else t.decode() for t in taken] if self._text else taken
+        values = self._fetcher.bytes(self._leaf, located)
+        size = sum(len(value) for value in values if value is not None)
+        place[start : start + len(values)] = (
+            [None if value is None else value.decode() for value in values] if self._text else values
         )
-        self._stats.add(
-            fetch_seconds=time.perf_counter() - begun, fetched_bytes=int(values.lengths[values.lengths > 0].sum())
-        )
+        self._stats.add(fetch_seconds=time.perf_counter() - begun, fetched_bytes=size)
 
 
 class ImageStage(ColumnStage):
     """Decoded, transformed images: one array (n, *shape), or a list of arrays where each has its own size."""
+
+    largest_part = 16
 
     def __init__(self, compiled: CompiledImage, fetcher: Fetcher, stats: LoaderStats) -> None:
         super().__init__(compiled.column, fetcher, stats)
