@@ -204,6 +204,23 @@ def test_other_options_are_named_with_both_values(
     assert pack(job(folder, tmp_path / "ds")).resumed == finished
 
 
+@pytest.mark.parametrize(
+    ("where", "says"),
+    [("toolkit.pack.run.pa.__version__", '"pyarrow":"0.1"'), ("toolkit.pack.run.__version__", '"toolkit":"0.1"')],
+)
+def test_another_version_is_named(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, says: str
+) -> None:
+    finished = stopped(folder, tmp_path / "ds")
+    with monkeypatch.context() as patch:
+        patch.setattr(where, "0.1")
+        with pytest.raises(ExistsError, match=rf"versions: then .*, now .*{says}") as caught:
+            pack(job(folder, tmp_path / "ds"))
+        assert str(caught.value).count(": then ") == 1
+        assert "the same options and versions" in str(caught.value)
+    assert pack(job(folder, tmp_path / "ds")).resumed == finished
+
+
 def test_another_source_is_named(folder: Path, tmp_path: Path) -> None:
     stopped(folder, tmp_path / "ds")
     shutil.copytree(folder, tmp_path / "other")

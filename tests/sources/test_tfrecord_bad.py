@@ -155,7 +155,7 @@ def test_file_changed_since_the_survey(file: Path) -> None:
     source = TFRecordSource(SourceOptions(paths=(str(file),), slice_bytes=1 << 20))
     survey = source.survey()
     write(file, many(6))
-    with pytest.raises(SourceError, match="was changed while"):
+    with pytest.raises(SourceError, match="was changed during"):
         list(source.read(survey, survey.slices[0]))
 
 

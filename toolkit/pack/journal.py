@@ -75,7 +75,7 @@ class Journal:
             )
             raise ExistsError(
                 f"{self._root!r} holds an unfinished pack of another kind:{lines}\n"
-                "Give the same options to go on with it, or --on-existing overwrite to begin anew"
+                "Go on with it with the same options and versions, or begin anew with --on-existing overwrite"
             )
         return {(entry.split, entry.number): entry for entry in self._entries()}
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import msgspec
 import pyarrow as pa
 
+from toolkit import __version__
 from toolkit.errors import RejectsError, SourceError, StorageError, UsageError
 from toolkit.format.commit import Transaction
 from toolkit.format.manifest import LabelCounts, Manifest, Split, TableRef, encode_manifest
@@ -90,8 +91,9 @@ def pack(job: PackJob, progress: Progress = lambda *_: None) -> PackResult:
         allowed = job.allowed_rejects(rows + len(rejects))
         if len(rejects) > allowed:
             report = transaction.write_report(_FAILED_REPORT, rejects_jsonl(rejects))
+            noun = "sample" if len(rejects) == 1 else "samples"
             raise RejectsError(
-                f"{len(rejects)} samples rejected, {allowed} allowed; nothing was committed:{rejects_text(rejects)}\n"
+                f"{len(rejects)} {noun} rejected, {allowed} allowed; nothing was committed:{rejects_text(rejects)}\n"
                 f"All of them: {report}. Mend them, or allow them with --max-rejects {len(rejects)}"
             )
         if not rows:
@@ -174,6 +176,8 @@ def _prepare(job: PackJob, transaction: Transaction, journal: Journal) -> _Ready
         **_shaping_options(job, survey),
         "source": printable(os.path.realpath(job.source)),
         "appended to": None if base is None else base.pin,
+        # Another version of either could write the rest of the shards in other bytes.
+        "versions": {"format": FORMAT_VERSION, "pyarrow": pa.__version__, "toolkit": __version__},
     }
     packer = SlicePacker(source, survey, schema, transaction, journal, job.shard_bytes)
     return _Ready(base=base, survey=survey, columns=columns, schema=schema, packer=packer, asked=asked)

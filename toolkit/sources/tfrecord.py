@@ -27,6 +27,7 @@ from toolkit.sources.fields import Chosen, Field, choose_fields, make_column
 from toolkit.sources.files import InputFile, find_files, group_by_split
 from toolkit.sources.options import Missing, SourceKind, SourceOptions
 from toolkit.sources.scan import printable
+from toolkit.sources.state import FileState, changed, check_unchanged
 from toolkit.sources.tfrecord_example import Features, NotAnExampleError, Wanted, parser
 from toolkit.sources.tfrecord_records import RecordFile, looks_like_tfrecord
 from toolkit.sources.tfrecord_rows import RowMaker
@@ -48,8 +49,7 @@ class _Part(NamedTuple):
     start: int
     first: int
     records: int
-    size: int
-    mtime_ns: int
+    state: FileState
 
 
 @dataclass(slots=True)
@@ -122,8 +122,7 @@ class TFRecordSource(Source):
         rows = RowMaker(survey, self._options, self._field_of)
         path, name = printable(place.path), printable(place.name)
         with RecordFile(place.path, place.name) as file:
-            if (file.size, file.mtime_ns) != (place.size, place.mtime_ns):
-                raise _changed(place)
+            check_unchanged(place.path, place.state, file.state)
             done = size = read = before = 0
             for record in islice(file.records(place.start, place.first), place.records):
                 if size and size + record.nbytes > PIECE_BYTES:
@@ -135,7 +134,7 @@ class TFRecordSource(Source):
                 position = file.position() if file.compressed else before + record.nbytes
                 before, read = position, read + position - before
             if done < place.records:
-                raise _changed(place)
+                raise changed(place.path)
             if size:
                 yield rows.take(read)
 
@@ -170,7 +169,7 @@ class TFRecordSource(Source):
     ) -> Iterator[_Cut]:
         name = printable(file.name)
         with RecordFile(file.path, file.name) as records:
-            empty = _Part(file.path, file.name, 0, 0, 0, records.size, records.mtime_ns)
+            empty = _Part(file.path, file.name, 0, 0, 0, records.state)
             cut, size = _Cut(empty, 0), 0
             for record in islice(records.records(), limit):
                 cost = record.nbytes + 2 * len(name) + ROW_OVERHEAD_BYTES
@@ -186,7 +185,7 @@ class TFRecordSource(Source):
                     with contextlib.suppress(NotAnExampleError):  # read() rejects it
                         cut.present[features.add(parse(record.payload), (name, record.number))] += 1
             if cut.part.records:
-                cut.nbytes = records.size if records.compressed else cut.nbytes
+                cut.nbytes = records.state.size if records.compressed else cut.nbytes
                 yield cut
 
     def _field_of(self, column: str) -> str:
@@ -240,7 +239,3 @@ def _dtype(chosen: Chosen) -> pa.DataType:
     if binary and chosen.kind in _TEXTS:
         return pa.string()
     return pa.binary() if binary and chosen.kind is Kind.BYTES else chosen.type
-
-
-def _changed(place: _Part) -> SourceError:
-    return SourceError(f"{printable(place.path)!r} was changed while it was packed: pack again")

@@ -23,14 +23,15 @@ from toolkit.sources.base import (
     Survey,
     rows_schema,
 )
+from toolkit.sources.contents import UnfitError
 from toolkit.sources.fields import Chosen, make_column
 from toolkit.sources.files import InputFile, find_files, group_by_split
 from toolkit.sources.options import Missing, SourceKind, SourceOptions
 from toolkit.sources.reject import Reject
 from toolkit.sources.scan import printable
+from toolkit.sources.state import changed
 from toolkit.sources.tar import FILE, FOLDER, LINK, SPARSE, Member, Tar, TarFile, is_tar, open_tar
 from toolkit.sources.webdataset_parts import (
-    UnfitError,
     check_labels,
     choose_parts,
     converter,
@@ -152,7 +153,7 @@ class WebDatasetSource(Source):
                     yield rows.take(tar.consumed)
                 rows.add(sample, end - sample.start)
             if samples != payload.samples:
-                raise SourceError(f"{payload.tar.path!r} changed during the pack: pack again when nothing writes to it")
+                raise changed(payload.tar.path)
             yield rows.take(tar.consumed)
 
     def _scan(self, split: str, files: Sequence[InputFile], skipped: Counter[str]) -> Iterator[_Span]:
