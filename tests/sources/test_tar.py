@@ -227,7 +227,7 @@ def test_damaged_compressed_data_tell_file_and_offset(tmp_path: Path) -> None:
                 read(path)
             assert repr(str(path)) in str(caught.value)
         path.write_bytes(good[:-3])
-        with pytest.raises(SourceError, match=r"(gzip|zstd) data are cut short near byte \d+"):
+        with pytest.raises(SourceError, match=r"data (is|are) cut short near byte \d+"):
             read(path)
         path.write_bytes(good[: len(good) // 2])
         with pytest.raises(SourceError, match="cut short"):

@@ -45,7 +45,7 @@ def inflate(read: Callable[[], bytes], header: int) -> Iterator[bytes]:
             if not data and not stream.eof and len(piece) < _PIECE_BYTES:
                 data = read()
                 if not data:
-                    raise InflateError("the compressed data is cut off")
+                    raise InflateError("the compressed data is cut short")
         data = stream.unused_data or read()
         while data and not data.strip(b"\0"):
             data = read()

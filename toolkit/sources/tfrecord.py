@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -29,14 +28,12 @@ from toolkit.sources.options import Missing, SourceKind, SourceOptions
 from toolkit.sources.scan import printable
 from toolkit.sources.state import FileState, changed, check_unchanged
 from toolkit.sources.tfrecord_example import Features, NotAnExampleError, Wanted, parser
-from toolkit.sources.tfrecord_records import RecordFile, looks_like_tfrecord
+from toolkit.sources.tfrecord_records import RecordFile, is_named_tfrecord, looks_like_tfrecord
 from toolkit.sources.tfrecord_rows import RowMaker
 
 __all__ = ["TFRecordSource", "looks_like_tfrecord"]
 
 _RAW = "record"
-# Names that say what a file is, so that a damaged one isn't passed over: a.tfrecord.gz, a-00000-of-01024, part-r-00000.
-_NAMED_SO = re.compile(r"\.tfrecords?(?=$|[.-])|-\d{5}-of-\d{5}(?=$|\.)|(?:^|/)part-(?:r-)?\d{5}(?=$|[.-])")
 _TEXTS = (Kind.TEXT, Kind.JSON)
 _ONE_BINARY = (Kind.IMAGE, Kind.TENSOR)
 
@@ -83,6 +80,10 @@ class TFRecordSource(Source):
         }
         fields = {_RAW: Field(pa.binary(), Kind.BYTES)} if options.raw else features.fields()
         if not fields:
+            if not any(cuts.values()):
+                raise SourceError(
+                    f"no record in the files of {', '.join(map(repr, options.paths))}: they are empty. Make them again"
+                )
             raise SourceError(
                 f"no record of {len(files)} files is a tf.train.Example with features: "
                 "give --tfrecord-raw to pack them as bytes"
@@ -146,7 +147,7 @@ class TFRecordSource(Source):
         files = [
             file
             for file in found
-            if not file.path.startswith(folders) or _NAMED_SO.search(file.name) or looks_like_tfrecord(file.path)
+            if not file.path.startswith(folders) or is_named_tfrecord(file.name) or looks_like_tfrecord(file.path)
         ]
         if not files:
             raise SourceError(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import struct
 import zlib
 from collections.abc import Iterator
@@ -22,7 +23,7 @@ from toolkit.sources.scan import printable
 from toolkit.sources.state import FileState
 from toolkit.storage.local import storage_errors
 
-__all__ = ["LARGEST_RECORD", "Record", "RecordFile", "looks_like_tfrecord"]
+__all__ = ["LARGEST_RECORD", "Record", "RecordFile", "is_named_tfrecord", "looks_like_tfrecord"]
 
 LARGEST_RECORD = (1 << 31) - 2  # bytes; an Arrow binary array holds no more
 
@@ -33,6 +34,10 @@ _BUFFER_BYTES = 1 << 20
 _INPUT_BYTES = 1 << 16
 _PROBE_BYTES = 4096
 _GZIP_MAGIC = b"\x1f\x8b"
+
+
+# Names that say what a file is, so that a damaged one isn't passed over: a.tfrecord.gz, a-00000-of-01024, part-r-00000.
+_NAMED_SO = re.compile(r"\.tfrecords?(?=$|[.-])|-\d{5}-of-\d{5}(?=$|\.)|(?:^|/)part-(?:r-)?\d{5}(?=$|[.-])")
 
 
 class Record(NamedTuple):
@@ -144,6 +149,11 @@ def looks_like_tfrecord(path: str | os.PathLike[str]) -> bool:
     with storage_errors("read", path), open(path, "rb", buffering=0) as file:
         head = file.read(_PROBE_BYTES)
     return _is_head(head) or _is_head(_inflated_head(head)[0])
+
+
+def is_named_tfrecord(name: str) -> bool:
+    """Tell whether a file is called as TFRecord files are."""
+    return _NAMED_SO.search(name) is not None
 
 
 class _Inflated(io.RawIOBase):

@@ -41,9 +41,9 @@ from toolkit.sources.webdataset_parts import (
     unsafe,
 )
 
-__all__ = ["WebDatasetSource", "looks_like_webdataset"]
+__all__ = ["SUFFIXES", "WebDatasetSource", "looks_like_webdataset"]
 
-_SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.zst", ".tzst")
+SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.zst", ".tzst")
 _READ_BYTES = 4 * 1024 * 1024
 _SURVEY_READ_BYTES = 16 * 1024
 
@@ -100,7 +100,7 @@ class WebDatasetSource(Source):
     def survey(self) -> Survey:
         """Read the headers of all tars; compressed ones are read whole for it."""
         options = self._options
-        files = find_files(options.paths, _SUFFIXES, include=options.include, exclude=options.exclude)
+        files = find_files(options.paths, SUFFIXES, include=options.include, exclude=options.exclude)
         groups = group_by_split(files, options.split)
         skipped: Counter[str] = Counter(dict.fromkeys(_SKIPPED, 0))
         spans = [span for split, group in groups.items() for span in self._scan(split, group, skipped)]
@@ -221,13 +221,13 @@ def looks_like_webdataset(path: str | os.PathLike[str]) -> bool:
         StorageError: It can't be read.
     """
     try:
-        first = find_files([os.fsdecode(path)], _SUFFIXES)[0]
+        first = find_files([os.fsdecode(path)], SUFFIXES)[0]
     except SourceError:
         return False
     try:
         return is_tar(first.path)
     except UsageError:
-        return first.name.endswith(_SUFFIXES)
+        return first.name.endswith(SUFFIXES)
 
 
 def _counts(skipped: Counter[str]) -> str:
