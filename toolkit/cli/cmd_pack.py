@@ -21,7 +21,6 @@ from toolkit.cli.options import (
     parse_budget,
     parse_jobs,
     parse_size,
-    processors,
 )
 from toolkit.cli.output import Interrupted, note, print_document, print_line, print_views
 from toolkit.cli.progress import shown_progress
@@ -40,6 +39,7 @@ from toolkit.cli.source_options import (
 )
 from toolkit.errors import RejectsError
 from toolkit.pack.job import DEFAULT_SHARD_BYTES, OnExisting, PackJob
+from toolkit.processors import processors
 from toolkit.report.text import count, plain
 from toolkit.sources.imagefolder import SPLIT_FOLDERS, LabelMode, read_classes
 from toolkit.sources.options import Missing, SourceKind

@@ -30,6 +30,7 @@ from toolkit.loader.dataset import Dataset, open
 from toolkit.pipelines.build import compile_pipeline
 from toolkit.pipelines.image import CompiledImage
 from toolkit.pipelines.slots import pipeline, slot
+from toolkit.processors import processors
 from toolkit.storage.local import storage_errors
 
 __all__ = ["Finding", "Level", "VerifyResult", "verify"]
@@ -109,7 +110,7 @@ def verify(
     total = sum(split.bytes for split in version.manifest.splits.values())
     findings: list[Finding] = []
     done = 0
-    with ThreadPoolExecutor(jobs or os.cpu_count() or 1, thread_name_prefix="toolkit-verify") as pool:
+    with ThreadPoolExecutor(jobs or processors(), thread_name_prefix="toolkit-verify") as pool:
         try:
             for (check, shard), found in zip(work, pool.map(lambda item: item[0].shard(item[1]), work), strict=True):
                 findings += found

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from toolkit import __version__
+from toolkit.processors import processors
 
 __all__ = ["Component", "Environment", "environment", "pil_flavour"]
 
@@ -100,7 +101,7 @@ def environment() -> Environment:
         platform=platform.platform(),
         processor=_processor(),
         processors=os.cpu_count() or 1,
-        processors_usable=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
+        processors_usable=processors(),
         memory_bytes=memory.get("MemTotal"),
         memory_available_bytes=memory.get("MemAvailable"),
         memory_limit_bytes=_cgroup_memory(),

@@ -16,6 +16,13 @@ if TYPE_CHECKING:
 __all__ = ["pack_views", "plan_views"]
 
 _SHOWN_REJECTS = 5
+# What a plan takes, as the sources' surveys do it.
+_READ = {
+    "imagefolder": "files are listed, no image is read",
+    "parquet": "footers are read, and values only where they tell a kind or classes",
+    "tfrecord": "every record is read once, to find the features",
+    "webdataset": "the headers in tars are read, and compressed tars whole",
+}
 _SKIPPED = {
     "pandas_index": ("index column of pandas", "index columns of pandas"),
     "hidden": ("hidden name", "hidden names"),
@@ -58,7 +65,7 @@ def _packed(result: PackResult) -> str:
 def plan_views(plan: PackPlan, job: PackJob) -> list[RenderableType]:
     """Return what a pack would do."""
     columns = ", ".join(f"{name} ({kind})" for name, kind in plan.columns.items())
-    views: list[RenderableType] = ["dry run: nothing is written, no image is read"]
+    views: list[RenderableType] = [f"dry run: nothing is written; {_READ[plan.source_kind]}"]
     for name, split in plan.splits.items():
         views.append(
             f"split {name}: {'samples not counted' if split.samples is None else count(split.samples, 'sample')}, "

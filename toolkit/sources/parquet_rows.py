@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 
 import numpy as np
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 from toolkit.errors import did_you_mean
 from toolkit.format.schema import IMAGE_TYPE, Kind, stored_type
 from toolkit.sources.base import LARGEST_VALUE
+from toolkit.sources.contents import UnfitError, check_json, check_tensor
 from toolkit.sources.files import InputFile
 from toolkit.sources.images import NotAnImageError, check_header
 from toolkit.sources.parquet_fields import Plan, PlannedColumn, bytes_of
@@ -21,7 +21,6 @@ from toolkit.sources.scan import printable
 
 __all__ = ["RowMaker"]
 
-_NPY_MAGIC = b"\x93NUMPY"
 _MOST_HINTS = 20  # looking for the nearest of many names takes long
 
 # Why a row is left out, by its number in the batch; the first reason counts.
@@ -174,7 +173,12 @@ def _tensors(array: pa.Array, field: str, reasons: _Reasons) -> pa.Array:
     else:
         lengths = pc.binary_length(array).fill_null(0).to_numpy(zero_copy_only=False)
         _note(reasons, lengths > LARGEST_VALUE, f"column {field!r}: more bytes than a tensor column holds (2 GiB)")
-    _note(reasons, ~_mask(pc.starts_with(array, _NPY_MAGIC).fill_null(True)), f"column {field!r}: no NumPy file")
+    for i in np.flatnonzero(_there(array)).tolist():
+        if i not in reasons:
+            try:
+                check_tensor(bytes_of(array[i]))
+            except UnfitError as fault:
+                reasons[i] = f"column {field!r}: {fault}"
     return _without(array, reasons).cast(pa.binary())
 
 
@@ -200,9 +204,9 @@ def _not_json(array: pa.Array, field: str, known: _Reasons) -> _Reasons:
     for i in range(len(array)):
         if i not in known and array[i].is_valid:
             try:
-                json.loads(array[i].as_py())
-            except (ValueError, RecursionError) as error:
-                reasons[i] = f"column {field!r}: no JSON ({error})"
+                check_json(array[i].as_py())
+            except UnfitError as fault:
+                reasons[i] = f"column {field!r}: {fault}"
     return reasons
 
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from toolkit.format.schema import Column, Kind
 from toolkit.sources.base import Rows, Survey, rows_schema
+from toolkit.sources.contents import UnfitError, check_json, check_tensor, text_of
 from toolkit.sources.images import NotAnImageError, check_header
 from toolkit.sources.options import Missing, SourceOptions
 from toolkit.sources.reject import Reject
@@ -19,12 +20,6 @@ from toolkit.sources.tfrecord_example import NotAnExampleError, Shape, parser, v
 from toolkit.sources.tfrecord_records import Record
 
 __all__ = ["RowMaker"]
-
-_NPY_MAGIC = b"\x93NUMPY"
-
-
-class _UnfitError(ValueError):
-    """Why a value can't be stored in its column."""
 
 
 class RowMaker:
@@ -50,7 +45,7 @@ class RowMaker:
         """
         try:
             if record.payload is None:
-                raise _UnfitError(record.fault)
+                raise UnfitError(record.fault)
             example = record.payload if self._parse is None else self._parse(record.payload)
             values = [self._take(example, field, shape) for _, field, shape, _ in self._columns]
             if self._missing is Missing.SKIP and any(value is None for value in values):
@@ -58,7 +53,7 @@ class RowMaker:
             if self._key is not None:
                 key = _key(self._take(example, self._key, Shape.SINGLE), self._key)
             row = [key, *(self._stored(value, *of) for value, of in zip(values, self._columns, strict=True))]
-        except (_UnfitError, NotAnExampleError) as fault:
+        except (UnfitError, NotAnExampleError) as fault:
             self._rejects.append(Reject(source=f"{path}#{record.number}", key=key, reason=str(fault)))
         else:
             for column, value in zip(self._rows, row, strict=True):
@@ -79,11 +74,11 @@ class RowMaker:
         if value is None:
             if self._missing is Missing.NULL:
                 return None
-            raise _UnfitError(f"lacks the feature {field!r}")
+            raise UnfitError(f"lacks the feature {field!r}")
         try:
             return store(value)
-        except (_UnfitError, NotAnImageError) as fault:
-            raise _UnfitError(f"{column}: {fault}") from fault
+        except (UnfitError, NotAnImageError) as fault:
+            raise UnfitError(f"{column}: {fault}") from fault
 
 
 def _shape(dtype: pa.DataType, kind: Kind) -> Shape:
@@ -93,7 +88,7 @@ def _shape(dtype: pa.DataType, kind: Kind) -> Shape:
 
 
 def _store(column: Column, survey: Survey) -> Callable[[Any], Any]:
-    """Return what turns a feature's value into the column's, or raises _UnfitError or NotAnImageError."""
+    """Return what turns a feature's value into the column's, or raises UnfitError or NotAnImageError."""
     match column.kind:
         case Kind.IMAGE:
             return _image
@@ -103,8 +98,10 @@ def _store(column: Column, survey: Survey) -> Callable[[Any], Any]:
             names = survey.classes[column.name]
             ids = {name: i for i, name in enumerate(names)}
             return lambda value: _label(value, ids)
-        case Kind.TEXT | Kind.JSON:
-            return _text
+        case Kind.TEXT:
+            return text_of
+        case Kind.JSON:
+            return _json
     return lambda value: value
 
 
@@ -114,31 +111,29 @@ def _image(value: bytes) -> dict[str, bytes | None]:
 
 
 def _tensor(value: bytes) -> bytes:
-    if not value.startswith(_NPY_MAGIC):
-        raise _UnfitError("no NumPy file (.npy)")
+    check_tensor(value)
     return value
+
+
+def _json(value: bytes) -> str:
+    text = text_of(value)
+    check_json(text)
+    return text
 
 
 def _label(value: int | bytes, ids: dict[str, int]) -> int:
     if isinstance(value, int):
         if not 0 <= value < len(ids):
-            raise _UnfitError(f"label {value} is not one of 0 to {len(ids) - 1}")
+            raise UnfitError(f"label {value} is not one of 0 to {len(ids) - 1}")
         return value
-    name = _text(value)
+    name = text_of(value)
     if name not in ids:
-        raise _UnfitError(f"{name!r} is not among the classes")
+        raise UnfitError(f"{name!r} is not among the classes")
     return ids[name]
 
 
-def _text(value: bytes) -> str:
-    try:
-        return value.decode()
-    except UnicodeDecodeError as error:
-        raise _UnfitError("not UTF-8 text") from error
-
-
 def _key(value: int | bytes | None, field: str) -> str:
-    text = "" if value is None else str(value) if isinstance(value, int) else _text(value)
+    text = "" if value is None else str(value) if isinstance(value, int) else text_of(value)
     if not text:
-        raise _UnfitError(f"no key: the feature {field!r} is missing or empty")
+        raise UnfitError(f"no key: the feature {field!r} is missing or empty")
     return text
