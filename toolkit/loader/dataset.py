@@ -17,9 +17,10 @@ from toolkit.errors import CorruptTableError, NotFoundError, UsageError, did_you
 from toolkit.format.layout import leaf_name
 from toolkit.format.manifest import Manifest
 from toolkit.format.pin import Version, read_table, resolve
-from toolkit.format.schema import DIGEST, IMAGE_TYPE, KEY, Column, Kind
+from toolkit.format.schema import DIGEST, IMAGE_TYPE, KEY, RAW_IMAGE_TYPE, Column, Kind
 from toolkit.format.tables import ShardIndex, parse_label_table, parse_schema_table, parse_shard_tables
 from toolkit.loader.fetch import Fetcher
+from toolkit.loader.raw_images import raw_images, raw_pixels
 
 if TYPE_CHECKING:
     from toolkit.loader.loader import Loader
@@ -118,7 +119,7 @@ class Dataset:
     """Samples of one split, by row; or a view of some of them. Safe from any thread; pickles as path and pin.
 
     `len(ds)`, `ds[i]` (a dict of column -> value, with "__key__"), `ds[a:b]` (a view). Image values are the stored
-    bytes, labels are ints or None.
+    bytes, or uint8 (height, width, 3) where the encoding is raw; labels are ints or None.
     """
 
     def __init__(self, opened: _Opened, columns: tuple[Column, ...], rows: NDArray[np.int64] | None) -> None:
@@ -284,7 +285,12 @@ class Dataset:
         located = self.fetcher.locate(np.array([row], np.int64))
         sample: dict[str, Any] = {KEY: self.fetcher.keys(located)[0]}
         for column in self._columns:
-            if column.kind is Kind.IMAGE and self.schema.field(column.name).type == IMAGE_TYPE:
+            dtype = self.schema.field(column.name).type
+            if column.kind is Kind.IMAGE and dtype == RAW_IMAGE_TYPE:
+                pixels = raw_pixels(self.fetcher, column.name, located, FetchBuffer())
+                image = next(raw_images(self.fetcher, column.name, located, pixels))
+                sample[column.name] = None if image is None else image.copy()
+            elif column.kind is Kind.IMAGE and dtype == IMAGE_TYPE:
                 sample[column.name] = self.fetcher.variable(
                     leaf_name(column.name, "bytes"), located, FetchBuffer()
                 ).bytes(0)
