@@ -28,7 +28,7 @@ VerifyImagesOption = Annotated[
         envvar=envvar("--verify-images"),
         parser=choice(VerifyImages),
         metavar="header|decode|off",
-        help="Reject images whose header can't be read, or that can't be decoded.",
+        help="Reject images without a readable header, or those that can't be decoded; off looks at nothing.",
     ),
 ]
 ImageEncodingOption = Annotated[
