@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import tfrecords
+from format.arrow_values import TYPES, arrays
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 from pictures import encode, make_folder, picture
 from PIL import Image, ImageOps
@@ -23,10 +26,14 @@ from toolkit import slot
 from toolkit.errors import RejectsError, UsageError
 from toolkit.format.encodings import ImageEncoding
 from toolkit.format.kinds import Kind
+from toolkit.format.schema import IMAGE_TYPE, Column, image_column
 from toolkit.loader.verify import Level, verify
 from toolkit.pack.job import OnExisting, PackJob, PackResult
 from toolkit.pack.run import pack, plan
+from toolkit.pack.shape import Shaper
+from toolkit.sources.base import Rows, Slice, Source, Survey
 from toolkit.sources.options import VerifyImages
+from toolkit.sources.reject import Reject
 
 Pixels = NDArray[np.uint8]
 
@@ -406,3 +413,67 @@ def test_a_plan_says_how_images_are_stored(photos: Path, tmp_path: Path) -> None
     job = PackJob(source=str(photos), dataset=str(tmp_path / "ds"), image_encoding=ImageEncoding.parse("jpeg:80"))
     assert plan(job).encodings == {"image": "jpeg:80"}
     assert plan(PackJob(source=str(photos), dataset=str(tmp_path / "ds"))).encodings == {"image": "keep"}
+
+
+# --- any rows ----------------------------------------------------------------------------------------------------
+
+
+class Given(Source):
+    """A source of one slice: the pieces it is given."""
+
+    def __init__(self, pieces: Sequence[pa.RecordBatch]) -> None:
+        self.pieces = pieces
+
+    def survey(self) -> Survey:
+        fields = list(self.pieces[0].schema)[1:]
+        images = [field.name for field in fields if field.type == IMAGE_TYPE]
+        value = [
+            Column(name=field.name, kind=Kind.VALUE, arrow_type=str(field.type))
+            for field in fields
+            if field.name not in images
+        ]
+        return Survey(
+            columns=(*(image_column(name) for name in images), *value),
+            types={field.name: field.type for field in fields},
+            classes={},
+            splits=("train",),
+            slices=(Slice("train", 0, None, 0, None),),
+        )
+
+    def read(self, survey: Survey, part: Slice) -> Iterator[Rows]:
+        for number, piece in enumerate(self.pieces):
+            yield Rows(piece, (Reject("given", f"before {number}", "bad"),), 10)
+
+    def place(self, part: Slice, key: str) -> str:
+        return f"place of {key}"
+
+
+GOOD, BAD = encode(picture(5, 9, 7), "PNG"), b"bad"
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data(), st.sampled_from(["keep", "raw", "jpeg:90"]))
+def test_whatever_is_rejected_the_other_rows_stay_as_they_are(data: st.DataObject, encoding: str) -> None:
+    pieces, kept, bad = [], [], []
+    dtype = data.draw(TYPES)
+    for number in range(data.draw(st.integers(1, 3))):
+        stored = data.draw(st.lists(st.sampled_from([GOOD, BAD, None]), max_size=9))
+        values = data.draw(arrays(st.just(dtype), len(stored), nan=False))
+        keys = [f"{number}/{i}" for i in range(len(stored))]
+        image = pa.array([None if one is None else {"bytes": one, "path": "p"} for one in stored], IMAGE_TYPE)
+        pieces.append(pa.RecordBatch.from_arrays([pa.array(keys, pa.string()), image, values], ["__key__", "x", "v"]))
+        for key, one, value in zip(keys, stored, values.to_pylist(), strict=True):
+            if one is BAD:
+                bad.append(key)
+            else:
+                kept.append((key, one is None, value))
+    source = Given(pieces)
+    shaper = Shaper(source, source.survey(), VerifyImages.DECODE, ImageEncoding.parse(encoding), None)
+    made = list(shaper.rows(source.survey().slices[0]))
+    rows = [row for one in made for row in one.batch.to_pylist()]
+    assert [(row["__key__"], row["x"] is None, row["v"]) for row in rows] == kept
+    rejects = [reject for one in made for reject in one.rejects]
+    assert [reject.key for reject in rejects if reject.source.startswith("place of")] == bad
+    assert len(rejects) == len(bad) + len(pieces)
+    assert sum(one.read_bytes for one in made) == 10 * len(pieces)
+    assert {one.batch.schema.field("x").type for one in made} == {shaper.survey.types["x"]}
