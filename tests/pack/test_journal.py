@@ -16,12 +16,14 @@ from pictures import encode, make_folder, picture
 
 import toolkit
 from toolkit.errors import ExistsError, RejectsError, SourceError
+from toolkit.format.encodings import ImageEncoding
 from toolkit.format.tables import sha256
 from toolkit.loader.verify import Level, verify
 from toolkit.pack.collect import collect
 from toolkit.pack.job import OnExisting, PackJob
 from toolkit.pack.run import pack
 from toolkit.sources import imagefolder_source
+from toolkit.sources.options import VerifyImages
 
 SHARD_BYTES = 64 * 1024
 
@@ -189,6 +191,8 @@ def test_what_is_finished_is_not_read_again(folder: Path, tmp_path: Path, monkey
         ({"shard_bytes": 70_000}, r"shard_bytes: then 65536, now 70000"),
         ({"limit": 50}, r"limit: then null, now 50"),
         ({"split": "train"}, r'split: then null, now "train"'),
+        ({"verify_images": VerifyImages.OFF}, r'verify_images: then "header", now "off"'),
+        ({"image_encoding": ImageEncoding.parse("jpeg:90")}, r'image_encoding: then "keep", now "jpeg:90"'),
     ],
 )
 def test_other_options_are_named_with_both_values(
@@ -219,6 +223,16 @@ def test_another_version_is_named(
         assert str(caught.value).count(": then ") == 1
         assert "the same options and versions" in str(caught.value)
     assert pack(job(folder, tmp_path / "ds")).resumed == finished
+
+
+def test_a_pack_that_shapes_images_goes_on_with_its_own_sizes_only(folder: Path, tmp_path: Path) -> None:
+    options: dict[str, object] = {"image_encoding": ImageEncoding.parse("raw"), "short_side": 20}
+    finished = stopped(folder, tmp_path / "ds", **options)
+    with pytest.raises(ExistsError, match=r"short_side: then 20, now 21"):
+        pack(job(folder, tmp_path / "ds", **{**options, "short_side": 21}))
+    result = pack(job(folder, tmp_path / "ds", **options))
+    assert result.resumed == finished > 0
+    assert result.pin == pack(job(folder, tmp_path / "whole", jobs=2, **options)).pin
 
 
 def test_another_source_is_named(folder: Path, tmp_path: Path) -> None:

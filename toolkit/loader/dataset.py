@@ -117,7 +117,7 @@ class Dataset:
     """Samples of one split, by row; or a view of some of them. Safe from any thread; pickles as path and pin.
 
     `len(ds)`, `ds[i]` (a dict of column -> value, with "__key__"), `ds[a:b]` (a view). Image values are the stored
-    bytes, labels are ints or None.
+    bytes, or uint8 (height, width, 3) where the encoding is raw; labels are ints or None.
     """
 
     def __init__(self, opened: _Opened, columns: tuple[Column, ...], rows: NDArray[np.int64] | None) -> None:

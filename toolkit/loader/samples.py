@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from toolkit._native.chunks import FetchBuffer
 from toolkit._native.samples import BINARY, BOOL, OTHER, TEXT, SampleReader
 from toolkit.format.layout import (
     BitLayout,
@@ -18,8 +19,9 @@ from toolkit.format.layout import (
     leaf_layouts,
     leaf_name,
 )
-from toolkit.format.schema import IMAGE_TYPE, KEY
-from toolkit.loader.fetch import Fetcher
+from toolkit.format.schema import IMAGE_TYPE, KEY, RAW_IMAGE_TYPE
+from toolkit.loader.fetch import Fetcher, Located
+from toolkit.loader.raw_images import raw_images, raw_pixels
 
 __all__ = ["Samples"]
 
@@ -40,7 +42,8 @@ _NUMBERS = {
 
 
 class Samples:
-    """Reads whole samples of a split: the key and the given columns, images as their stored bytes.
+    """Reads whole samples of a split: the key and the given columns. Images come as their stored bytes, raw ones as
+    uint8 (height, width, 3).
 
     Usual types are read natively; any other through Arrow.
     """
@@ -48,7 +51,7 @@ class Samples:
     def __init__(self, fetcher: Fetcher, schema: pa.Schema, columns: Sequence[str]) -> None:
         self._fetcher = fetcher
         self._leaves: list[str] = []
-        self._others: list[str] = []
+        self._others: dict[str, Callable[[str, Located], Any]] = {}
         self._reader = SampleReader(fetcher.batch_start, fetcher.open_batch, _KEPT_BODIES)
         layouts, leaves = column_layouts(schema), leaf_layouts(schema)
         for name in (KEY, *columns):
@@ -67,7 +70,7 @@ class Samples:
                 self._reader.add(name, BOOL, validity, 0, data, 0)
             case _:
                 self._reader.add(name, OTHER, np.empty(0, np.int32), 0, 0, 0)
-                self._others.append(name)
+                self._others[name] = self._raw_image if layout.type == RAW_IMAGE_TYPE else self._value
 
     def read(self, row: int) -> dict[str, Any]:
         """Return row `row` of the split. Raises CorruptShardError."""
@@ -78,6 +81,14 @@ class Samples:
             raise self._fetcher.corrupt(int(located.rows[0]), self._leaves[column], status, chunk)
         if self._others:
             located = self._fetcher.locate(np.array([row], np.int64))
-            for name in self._others:
-                sample[name] = self._fetcher.values(name, located)[0]
+            for name, read in self._others.items():
+                sample[name] = read(name, located)
         return sample
+
+    def _value(self, column: str, located: Located) -> Any:
+        return self._fetcher.values(column, located)[0]
+
+    def _raw_image(self, column: str, located: Located) -> Any:
+        pixels = raw_pixels(self._fetcher, column, located, FetchBuffer())
+        image = next(raw_images(self._fetcher, column, located, pixels))
+        return None if image is None else image.copy()

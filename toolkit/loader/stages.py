@@ -14,7 +14,7 @@ from toolkit._native.chunks import FetchBuffer
 from toolkit._native.image import Scratch
 from toolkit.errors import SampleError
 from toolkit.format.layout import VariableLayout, leaf_layouts, leaf_name
-from toolkit.format.schema import IMAGE_TYPE, Column
+from toolkit.format.schema import IMAGE_TYPE, RAW_IMAGE_TYPE, Column, Kind
 from toolkit.loader.fetch import Fetcher, Located
 from toolkit.loader.stats import LoaderStats
 from toolkit.memory.pool import BlockPool
@@ -168,12 +168,16 @@ def make_stages(
     stats: LoaderStats,
 ) -> list[ColumnStage]:
     """Return a stage for each column, in order: what its slot says, or the stored value."""
+    from toolkit.loader.raw_stage import RawImageStage  # is a ColumnStage itself
+
     leaves = leaf_layouts(schema)
     stages: list[ColumnStage] = []
     for column in columns:
         name = column.name
         leaf = leaves.get(name)
-        if name in compiled:
+        if column.kind is Kind.IMAGE and schema.field(name).type == RAW_IMAGE_TYPE:
+            stages.append(RawImageStage(name, compiled.get(name), fetcher, stats))
+        elif name in compiled:
             stages.append(ImageStage(compiled[name], fetcher, stats))
         elif schema.field(name).type == IMAGE_TYPE:
             stages.append(BytesStage(name, leaf_name(name, "bytes"), False, fetcher, stats))

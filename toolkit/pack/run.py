@@ -25,6 +25,7 @@ from toolkit.pack.executor import run_in_order
 from toolkit.pack.job import OnExisting, PackJob, PackPlan, PackResult, PlannedSplit
 from toolkit.pack.journal import Journal, SliceResult
 from toolkit.pack.report import provenance, rejects_jsonl, rejects_text
+from toolkit.pack.shape import Shaper
 from toolkit.pack.slices import SlicePacker
 from toolkit.sources.base import Slice, Source, Survey
 from toolkit.sources.detect import make_source
@@ -41,11 +42,12 @@ Progress = Callable[[int, int | None, int, int], None]
 def plan(job: PackJob) -> PackPlan:
     """Return what `job` would do. Writes nothing; reads no more than the source must to know its columns and slices."""
     kind, source = make_source(job.source_kind, job.source_options)
-    survey = source.survey()
+    survey = _shaper(job, source, source.survey()).survey
     return PackPlan(
         source_kind=kind.value,
         splits={name: _planned([part for part in survey.slices if part.split == name]) for name in survey.splits},
         columns={column.name: column.kind.value for column in survey.columns},
+        encodings={column.name: column.encoding or "" for column in survey.columns if column.kind is Kind.IMAGE},
         classes=next(iter(survey.classes.values()), None),
         skipped=dict(survey.skipped),
         rejects=list(survey.rejects),
@@ -169,17 +171,21 @@ def _prepare(job: PackJob, transaction: Transaction, journal: Journal) -> _Ready
         base = Base(job.dataset)
         if journal.is_committed() and base.manifest.parent is not None:
             base = Base(f"{job.dataset}@sha256:{base.manifest.parent}")
-    source, survey = _surveyed(job, base)
+    shaper = _surveyed(job, base)
+    survey = shaper.survey
     columns = _with_label_tables(survey)
     schema = arrow_schema(columns, survey.types, survey.classes)
     asked = {
         **_shaping_options(job, survey),
         "source": printable(os.path.realpath(job.source)),
         "appended to": None if base is None else base.pin,
+        "verify_images": job.verify_images.value,
+        "image_encoding": str(job.image_encoding),
+        "short_side": job.short_side,
         # Another version of either could write the rest of the shards in other bytes.
         "versions": {"format": FORMAT_VERSION, "pyarrow": pa.__version__, "toolkit": __version__},
     }
-    packer = SlicePacker(source, survey, schema, transaction, journal, job.shard_bytes)
+    packer = SlicePacker(shaper, schema, transaction, journal, job.shard_bytes)
     return _Ready(base=base, survey=survey, columns=columns, schema=schema, packer=packer, asked=asked)
 
 
@@ -210,18 +216,23 @@ def _with_label_tables(survey: Survey) -> tuple[Column, ...]:
     )
 
 
-def _surveyed(job: PackJob, base: Base | None) -> tuple[Source, Survey]:
+def _shaper(job: PackJob, source: Source, survey: Survey) -> Shaper:
+    return Shaper(source, survey, job.verify_images, job.image_encoding, job.short_side)
+
+
+def _surveyed(job: PackJob, base: Base | None) -> Shaper:
     """Survey the source; for an append with the class names of the dataset, so that no id moves."""
     options = job.source_options
     _, source = make_source(job.source_kind, options)
-    survey = source.survey()
+    shaper = _shaper(job, source, source.survey())
     if base is not None:
+        survey = shaper.survey
         base.check_columns(survey)
         joined = base.joined_classes(survey, extend=job.extend_classes)
         if joined != survey.classes:
             _, source = make_source(job.source_kind, replace(options, classes=next(iter(joined.values()))))
-            survey = source.survey()
-    return source, survey
+            shaper = _shaper(job, source, source.survey())
+    return shaper
 
 
 def _pack_slices(
@@ -282,5 +293,8 @@ def _splits(survey: Survey, results: list[SliceResult], transaction: Transaction
 
 
 def _shaping_options(job: PackJob, survey: Survey) -> dict[str, object]:
-    """Return the options that shape samples and shards; where things lie and how many worked on it do not."""
+    """Return the options that shape samples and shards; where things lie and how many worked on it do not.
+
+    Nor does verify_images: it decides what is rejected, and the samples that are left are the same.
+    """
     return {**survey.options, "shard_bytes": job.shard_bytes}

@@ -64,7 +64,10 @@ def _packed(result: PackResult) -> str:
 
 def plan_views(plan: PackPlan, job: PackJob) -> list[RenderableType]:
     """Return what a pack would do."""
-    columns = ", ".join(f"{name} ({kind})" for name, kind in plan.columns.items())
+    columns = ", ".join(
+        f"{name} ({kind}, {plan.encodings[name]})" if name in plan.encodings else f"{name} ({kind})"
+        for name, kind in plan.columns.items()
+    )
     views: list[RenderableType] = [f"dry run: nothing is written; {_READ[plan.source_kind]}"]
     for name, split in plan.splits.items():
         views.append(
@@ -73,6 +76,8 @@ def plan_views(plan: PackPlan, job: PackJob) -> list[RenderableType]:
         )
     classes = "none" if plan.classes is None else f"{len(plan.classes):,}"
     views.append(f"columns: {columns}; classes: {classes}; shard size {bytes_text(job.shard_bytes)}")
+    if job.short_side is not None:
+        views.append(f"images: resized where their shorter side has more than {job.short_side:,} pixels")
     return [*views, *_skipped(plan.skipped), *_rejects(plan.rejects, job.max_rejects)]
 
 

@@ -133,6 +133,11 @@ class ParquetSource(Source):
             yield Rows(pa.concat_batches(pending), tuple(rejects), part.bytes - told)
         _check_state(path, state)
 
+    def place(self, part: Slice, key: str) -> str:
+        """Return the path of the slice's file."""
+        payload: _Payload = part.payload  # type: ignore[assignment]
+        return printable(payload[0])
+
 
 def _check_alike(first: Footer, footers: Sequence[Footer], is_wanted: Callable[[str], bool]) -> None:
     for footer in footers:

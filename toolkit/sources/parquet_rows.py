@@ -14,7 +14,8 @@ from toolkit.format.schema import IMAGE_TYPE, Kind, stored_type
 from toolkit.sources.base import LARGEST_VALUE
 from toolkit.sources.contents import UnfitError, check_json, check_tensor
 from toolkit.sources.files import InputFile
-from toolkit.sources.images import NotAnImageError, check_header
+from toolkit.sources.images import NotAnImageError, check_image
+from toolkit.sources.options import VerifyImages
 from toolkit.sources.parquet_fields import Plan, PlannedColumn, bytes_of
 from toolkit.sources.reject import Reject
 from toolkit.sources.scan import printable
@@ -53,7 +54,7 @@ class RowMaker:
         arrays = [keys]
         for column in self._plan.columns:
             found: _Reasons = {}
-            arrays.append(_convert(fields[column.field], column, self._plan.require_labels, found))
+            arrays.append(_convert(fields[column.field], column, self._plan, found))
             reasons = found | reasons
         if not reasons:
             return pa.RecordBatch.from_arrays(arrays, schema=self._schema), ()
@@ -85,17 +86,17 @@ def _keys(array: pa.Array, field: str, reasons: _Reasons) -> pa.Array:
     return _without(keys, unreadable)
 
 
-def _convert(array: pa.Array, column: PlannedColumn, require_labels: bool, reasons: _Reasons) -> pa.Array:
+def _convert(array: pa.Array, column: PlannedColumn, plan: Plan, reasons: _Reasons) -> pa.Array:
     """Return the values as they are stored; rows with a reason hold anything."""
     match column.column.kind:
         case Kind.LABEL:
             text = array.type in (pa.string(), pa.large_string())
             made = _text_labels(array, column, reasons) if text else _number_labels(array, column, reasons)
-            if require_labels:
+            if plan.require_labels:
                 _note(reasons, ~_there(made), f"column {column.field!r} is null, and labels are required")
             return made
         case Kind.IMAGE:
-            made = _images(array, column.field, reasons)
+            made = _images(array, column.field, plan.verify_images, reasons)
         case Kind.TENSOR:
             made = _tensors(array, column.field, reasons)
         case _:
@@ -147,7 +148,7 @@ def _unknown_class(name: str, column: PlannedColumn, hints: dict[str, str]) -> s
     return f"{told}.{hints[name]}" if hints.get(name) else told
 
 
-def _images(array: pa.Array, field: str, reasons: _Reasons) -> pa.Array:
+def _images(array: pa.Array, field: str, verify: VerifyImages, reasons: _Reasons) -> pa.Array:
     """Return bytes and base names of images; null where there are neither."""
     if pa.types.is_struct(array.type):
         data = pc.struct_field(array, "bytes")
@@ -160,7 +161,7 @@ def _images(array: pa.Array, field: str, reasons: _Reasons) -> pa.Array:
     there = _there(data)
     for i in np.flatnonzero(there).tolist():
         try:
-            check_header(bytes_of(data[i]))
+            check_image(bytes_of(data[i]), verify)
         except NotAnImageError as fault:
             reasons[i] = f"column {field!r}: {fault if data[i].as_buffer().size else 'no bytes'}"
     data = _without(data, reasons).cast(pa.binary())

@@ -139,6 +139,11 @@ class TFRecordSource(Source):
             if size:
                 yield rows.take(read)
 
+    def place(self, part: Slice, key: str) -> str:
+        """Return the path of the slice's file."""
+        place: _Part = part.payload  # type: ignore[assignment]
+        return printable(place.path)
+
     def _files(self) -> tuple[list[InputFile], int]:
         """Return the files, and how many of the folders were passed over: neither name nor content say TFRecord."""
         options = self._options

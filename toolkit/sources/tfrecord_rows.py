@@ -13,8 +13,8 @@ import pyarrow as pa
 from toolkit.format.schema import Column, Kind
 from toolkit.sources.base import Rows, Survey, rows_schema
 from toolkit.sources.contents import UnfitError, check_json, check_tensor, text_of
-from toolkit.sources.images import NotAnImageError, check_header
-from toolkit.sources.options import Missing, SourceOptions
+from toolkit.sources.images import NotAnImageError, check_image
+from toolkit.sources.options import Missing, SourceOptions, VerifyImages
 from toolkit.sources.reject import Reject
 from toolkit.sources.tfrecord_example import NotAnExampleError, Shape, parser, value_of
 from toolkit.sources.tfrecord_records import Record
@@ -32,7 +32,12 @@ class RowMaker:
         self._key = options.key
         self._schema = rows_schema(survey)
         self._columns = [
-            (column.name, field_of(column.name), _shape(survey.types[column.name], column.kind), _store(column, survey))
+            (
+                column.name,
+                field_of(column.name),
+                _shape(survey.types[column.name], column.kind),
+                _store(column, survey, options.verify_images),
+            )
             for column in survey.columns
         ]
         self._rows: list[list[Any]] = [[] for _ in self._schema]
@@ -87,11 +92,11 @@ def _shape(dtype: pa.DataType, kind: Kind) -> Shape:
     return Shape.SEQUENCE if pa.types.is_list(dtype.value_type) else Shape.LIST
 
 
-def _store(column: Column, survey: Survey) -> Callable[[Any], Any]:
+def _store(column: Column, survey: Survey, verify: VerifyImages) -> Callable[[Any], Any]:
     """Return what turns a feature's value into the column's, or raises UnfitError or NotAnImageError."""
     match column.kind:
         case Kind.IMAGE:
-            return _image
+            return lambda value: _image(value, verify)
         case Kind.TENSOR:
             return _tensor
         case Kind.LABEL:
@@ -105,8 +110,8 @@ def _store(column: Column, survey: Survey) -> Callable[[Any], Any]:
     return lambda value: value
 
 
-def _image(value: bytes) -> dict[str, bytes | None]:
-    check_header(value)
+def _image(value: bytes, verify: VerifyImages) -> dict[str, bytes | None]:
+    check_image(value, verify)
     return {"bytes": value, "path": None}
 
 

@@ -26,7 +26,7 @@ from toolkit.sources.base import (
 from toolkit.sources.contents import UnfitError
 from toolkit.sources.fields import Chosen, make_column
 from toolkit.sources.files import InputFile, find_files, group_by_split
-from toolkit.sources.options import Missing, SourceKind, SourceOptions
+from toolkit.sources.options import Missing, SourceKind, SourceOptions, VerifyImages
 from toolkit.sources.reject import Reject
 from toolkit.sources.scan import printable
 from toolkit.sources.state import changed
@@ -143,7 +143,7 @@ class WebDatasetSource(Source):
     def read(self, survey: Survey, part: Slice) -> Iterator[Rows]:
         """Read the slice's part of its tar."""
         payload = cast(_Part, part.payload)
-        rows = _RowsBuilder(survey, payload, self._options.missing)
+        rows = _RowsBuilder(survey, payload, self._options.missing, self._options.verify_images)
         wanted = frozenset(extension for column in payload.columns for extension in column)
         samples = 0
         with open_tar(payload.tar.path, chunk_bytes=_READ_BYTES, start=payload.start, known=payload.tar) as tar:
@@ -155,6 +155,10 @@ class WebDatasetSource(Source):
             if samples != payload.samples:
                 raise changed(payload.tar.path)
             yield rows.take(tar.consumed)
+
+    def place(self, part: Slice, key: str) -> str:
+        """Return the path of the slice's tar."""
+        return printable(os.path.abspath(cast(_Part, part.payload).tar.path))
 
     def _scan(self, split: str, files: Sequence[InputFile], skipped: Counter[str]) -> Iterator[_Span]:
         """Yield the spans of a split's tars, up to the limit."""
@@ -294,12 +298,12 @@ def _skip_reason(member: Member) -> str | None:
 class _RowsBuilder:
     """Turns samples into pieces of rows. Borrows the chunks of the tar that its pending values lie in."""
 
-    def __init__(self, survey: Survey, part: _Part, missing: Missing) -> None:
+    def __init__(self, survey: Survey, part: _Part, missing: Missing, verify: VerifyImages) -> None:
         self._schema = rows_schema(survey)
         self._tar = part.tar
         self._missing = missing
         self._columns = [
-            (column.name, column.kind, extensions, converter(column.kind, survey.classes.get(column.name)))
+            (column.name, column.kind, extensions, converter(column.kind, survey.classes.get(column.name), verify))
             for column, extensions in zip(survey.columns, part.columns, strict=True)
         ]
         self._told = 0 if part.tar.compression else part.start  # up to where reading was reported

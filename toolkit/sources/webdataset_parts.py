@@ -15,8 +15,8 @@ from toolkit.errors import UsageError
 from toolkit.format.schema import IMAGE_TYPE, Kind
 from toolkit.sources.contents import UnfitError, check_json, check_tensor, text_of
 from toolkit.sources.fields import Chosen, Field, choose_fields
-from toolkit.sources.images import NotAnImageError, check_header
-from toolkit.sources.options import SourceOptions
+from toolkit.sources.images import NotAnImageError, check_image
+from toolkit.sources.options import SourceOptions, VerifyImages
 from toolkit.sources.scan import IMAGE_EXTENSIONS
 
 __all__ = [
@@ -125,11 +125,11 @@ def holds_two_images(extensions: Iterable[str]) -> bool:
     return sum(extension in _IMAGES for extension in extensions) > 1
 
 
-def converter(kind: Kind, classes: Sequence[str] | None) -> Converter:
+def converter(kind: Kind, classes: Sequence[str] | None, verify: VerifyImages) -> Converter:
     """Return what makes a value of a column of that kind from a member's bytes, or raises UnfitError."""
     match kind:
         case Kind.IMAGE:
-            return _image
+            return lambda data: _image(data, verify)
         case Kind.TEXT:
             return text_of
         case Kind.JSON:
@@ -158,9 +158,9 @@ def _identifier(extension: str) -> str:
     return name if name.isidentifier() else f"_{name}"
 
 
-def _image(data: memoryview) -> memoryview:
+def _image(data: memoryview, verify: VerifyImages) -> memoryview:
     try:
-        check_header(data)
+        check_image(data, verify)
     except NotAnImageError as error:
         raise UnfitError(str(error)) from error
     return data
