@@ -8,9 +8,10 @@ import shutil
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pictures import encode, make_folder, picture
 
@@ -21,6 +22,8 @@ from toolkit.loader.verify import Level, verify
 from toolkit.pack.job import OnExisting, PackJob
 from toolkit.pack.run import pack
 from toolkit.sources import imagefolder_source
+from toolkit.sources.imagefolder import Entry
+from toolkit.sources.reject import Reject
 
 SHARD_BYTES = 64 * 1024
 
@@ -50,14 +53,15 @@ class Reads:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, before: Callable[[int], None] = lambda number: None) -> None:
         self.keys: list[str] = []
-        real = imagefolder_source._read
+        real = imagefolder_source.read_images
 
-        def read(entry: imagefolder_source.Entry) -> bytes:
-            self.keys.append(entry.key)
-            before(len(self.keys))
-            return real(entry)
+        def read(entries: Sequence[Entry]) -> tuple[Sequence[Entry], pa.Array, tuple[Reject, ...]]:
+            for entry in entries:
+                self.keys.append(entry.key)
+                before(len(self.keys))
+            return real(entries)
 
-        monkeypatch.setattr(imagefolder_source, "_read", read)
+        monkeypatch.setattr(imagefolder_source, "read_images", read)
 
 
 def stop_after(reads: int) -> Callable[[int], None]:

@@ -99,7 +99,7 @@ class Entry:
         path: Absolute path to open it with (its part above the source may hold surrogate escapes).
         label: Index in the class map; None without a class folder.
         bytes: Size when it was listed.
-        mtime_ns: When it was last changed, as listed.
+        mtime_ns, inode: When it was last changed, and its number in the file system, as listed.
     """
 
     key: str
@@ -107,6 +107,7 @@ class Entry:
     label: int | None
     bytes: int
     mtime_ns: int = field(default=0, compare=False)
+    inode: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,12 +304,12 @@ def _check_all_labelled(base: str, found: dict[str, list[Found]], classes: tuple
 
 def _take(items: list[Found], ids: dict[str, int] | None, limit: int | None, rejects: list[Reject]) -> list[Entry]:
     entries: list[Entry] = []
-    for folder, key, path, size, reason, mtime_ns in items:
+    for folder, key, path, size, reason, mtime_ns, inode in items:
         if len(entries) == limit:
             break
         if reason is None:
             label = None if ids is None or folder is None else ids[folder]
-            entries.append(Entry(key, path, label, size, mtime_ns))
+            entries.append(Entry(key, path, label, size, mtime_ns, inode))
         else:
             rejects.append(Reject(printable(path), printable(key), reason))
     return entries

@@ -6,14 +6,12 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from toolkit.format.schema import IMAGE_TYPE, image_column, label_column
-from toolkit.sources.base import PIECE_BYTES, ROW_OVERHEAD_BYTES, Rows, Slice, Source, Survey, rows_schema
+from toolkit.format.arrays import to_array
+from toolkit.format.schema import IMAGE_TYPE, KEY, image_column, label_column
+from toolkit.sources.base import ROW_OVERHEAD_BYTES, Rows, Slice, Source, Survey, rows_schema
 from toolkit.sources.imagefolder import Entry, ImageFolderOptions, scan_imagefolder
-from toolkit.sources.images import NotAnImageError, check_header
+from toolkit.sources.imagefolder_files import pieces, read_images
 from toolkit.sources.options import SourceKind, SourceOptions
-from toolkit.sources.reject import Reject
-from toolkit.sources.scan import printable
-from toolkit.storage.local import storage_errors
 
 __all__ = ["ImageFolderSource"]
 
@@ -66,24 +64,9 @@ class ImageFolderSource(Source):
     def read(self, survey: Survey, part: Slice) -> Iterator[Rows]:
         """Read the slice's files."""
         schema = rows_schema(survey)
-        pending: list[tuple[Entry, bytes]] = []
-        rejects: list[Reject] = []
-        size = read = 0
-        for entry in part.payload:  # type: ignore[attr-defined]
-            try:
-                data = _read(entry)
-                check_header(data)
-            except NotAnImageError as fault:
-                rejects.append(Reject(source=printable(entry.path), key=entry.key, reason=str(fault)))
-            else:
-                pending.append((entry, data))
-                size += len(data)
-            read += entry.bytes
-            if size >= PIECE_BYTES:
-                yield Rows(_batch(pending, schema), tuple(rejects), read)
-                pending, rejects, size, read = [], [], 0, 0
-        if pending or rejects:
-            yield Rows(_batch(pending, schema), tuple(rejects), read)
+        for listed in pieces(part.payload):  # type: ignore[arg-type]
+            entries, images, rejects = read_images(listed)
+            yield Rows(_batch(entries, images, schema), rejects, sum(entry.bytes for entry in listed))
 
 
 def _cut(split: str, entries: Sequence[Entry], slice_bytes: int) -> Iterator[Slice]:
@@ -100,26 +83,11 @@ def _cut(split: str, entries: Sequence[Entry], slice_bytes: int) -> Iterator[Sli
         yield Slice(split, number, len(entries) - start, read, tuple(entries[start:]))
 
 
-def _read(entry: Entry) -> bytes:
-    try:
-        with open(entry.path, "rb", buffering=0) as file:
-            return file.read()
-    except FileNotFoundError as error:
-        raise NotAnImageError("vanished during the pack") from error
-    except PermissionError as error:
-        raise NotAnImageError("permission denied") from error
-    except OSError:
-        with storage_errors("read", entry.path):
-            raise
-
-
-def _batch(files: Sequence[tuple[Entry, bytes]], schema: pa.Schema) -> pa.RecordBatch:
-    names = [entry.key.rpartition("/")[2] for entry, _ in files]
+def _batch(entries: Sequence[Entry], images: pa.Array, schema: pa.Schema) -> pa.RecordBatch:
+    names = to_array([entry.key.rpartition("/")[2] for entry in entries], pa.string())
     columns = {
-        "__key__": pa.array([entry.key for entry, _ in files], pa.string()),
-        "image": pa.StructArray.from_arrays(
-            [pa.array([data for _, data in files], pa.binary()), pa.array(names, pa.string())], fields=list(IMAGE_TYPE)
-        ),
-        "label": pa.array([entry.label for entry, _ in files], pa.int64()),
+        KEY: to_array([entry.key for entry in entries], pa.string()),
+        "image": pa.StructArray.from_arrays([images, names], fields=list(IMAGE_TYPE)),
+        "label": to_array([entry.label for entry in entries], pa.int64()),
     }
     return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)

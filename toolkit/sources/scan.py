@@ -62,6 +62,7 @@ class Found(NamedTuple):
         bytes: Its size; 0 when there is a reason.
         reason: Why it can't be packed, or None.
         mtime_ns: When it was last changed; 0 when there is a reason.
+        inode: Its number in the file system; 0 when there is a reason.
     """
 
     folder: str | None
@@ -70,6 +71,7 @@ class Found(NamedTuple):
     bytes: int
     reason: str | None
     mtime_ns: int = 0
+    inode: int = 0
 
 
 @dataclass(slots=True)
@@ -322,7 +324,7 @@ def _inspect(entry: os.DirEntry[str], top: str | None, key: str) -> Found:
         return _rejected(top, key, entry.path, NOT_REGULAR)
     if info.st_size == 0:
         return _rejected(top, key, entry.path, EMPTY)
-    return Found(top, key, entry.path, info.st_size, None, info.st_mtime_ns)
+    return Found(top, key, entry.path, info.st_size, None, info.st_mtime_ns, info.st_ino)
 
 
 def _may_be_lost_folder(entry: os.DirEntry[str]) -> bool:
