@@ -79,6 +79,13 @@ def test_numbers_and_offsets_of_a_sliced_array() -> None:
     assert valid_rows(pa.nulls(2)).tolist() == [False, False]
 
 
+def test_text_may_come_as_its_bytes_and_must_be_text() -> None:
+    assert to_array(["é", "é".encode(), None], pa.string()).to_pylist() == ["é", "é", None]
+    for bad in (b"\xff", "\udcff"):
+        with pytest.raises(UnicodeError):
+            to_array([bad], pa.string())
+
+
 def test_offsets_that_do_not_fit_are_an_error() -> None:
     huge = memoryview(np.zeros(2**20, np.uint8))
     with pytest.raises(pa.ArrowCapacityError, match="int32"):

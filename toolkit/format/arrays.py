@@ -28,6 +28,7 @@ def to_array(values: Sequence[Any], dtype: pa.DataType) -> pa.Array:
     """Return what pa.array(values, dtype) does, None being null. The values must be of the type already.
 
     Raises:
+        UnicodeError: Text, given as str or as its UTF-8 bytes, is none.
         pa.ArrowCapacityError: All values together are too long for the type's offsets.
     """
     rows = len(values)
@@ -50,7 +51,7 @@ def to_array(values: Sequence[Any], dtype: pa.DataType) -> pa.Array:
         return pa.Array.from_buffers(dtype, rows, [validity, offsets], children=[child])
     if dtype in (pa.binary(), pa.large_binary(), pa.string(), pa.large_string()):
         text = dtype in (pa.string(), pa.large_string())
-        pieces = [b"" if value is None else value.encode() if text else value for value in values]
+        pieces = [b"" if value is None else _utf8(value) if text else value for value in values]
         offsets = _offsets([len(piece) for piece in pieces], wide=dtype in (pa.large_binary(), pa.large_string()))
         return pa.Array.from_buffers(dtype, rows, [validity, offsets, pa.py_buffer(b"".join(pieces))])
     if pa.types.is_fixed_size_binary(dtype) and validity is None:
@@ -60,7 +61,7 @@ def to_array(values: Sequence[Any], dtype: pa.DataType) -> pa.Array:
 
 def numbers(array: pa.Array) -> NDArray[Any]:
     """Return an array of integers or floats as NumPy has it, not copied; what lies under a null means nothing."""
-    kind = np.dtype(_NUMBERS[array.type])
+    kind = np.dtype(array.type.to_pandas_dtype())  # a NumPy type; needs no pandas
     data = array.buffers()[1]
     return np.frombuffer(data or b"", kind)[array.offset : array.offset + len(array)]
 
@@ -99,6 +100,13 @@ def bits_buffer(values: NDArray[np.bool_]) -> pa.Buffer:
 def bool_array(values: NDArray[np.bool_]) -> pa.Array:
     """Return the boolean array of `values`, without nulls."""
     return pa.Array.from_buffers(pa.bool_(), len(values), [None, bits_buffer(values)])
+
+
+def _utf8(value: str | bytes) -> bytes:
+    if isinstance(value, str):
+        return value.encode()
+    value.decode()  # text is stored as it is, once it is known to be some
+    return value
 
 
 def _bits(buffer: pa.Buffer, start: int, count: int) -> NDArray[np.bool_]:
