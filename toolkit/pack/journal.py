@@ -24,6 +24,7 @@ __all__ = ["Journal", "SliceResult"]
 
 _JOB = "job.json"
 _HASH_BYTES = 16
+_NO_HASHES = np.empty((0, 2), np.uint64)  # nothing can't be mapped
 
 
 class SliceResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,6 +49,11 @@ class Journal:
     def __init__(self, root: str) -> None:
         self._root = root
         self._folder = os.path.join(root, JOURNAL)
+
+    @property
+    def folder(self) -> str:
+        """Where the journal lies; what else is put there goes with it."""
+        return self._folder
 
     def begin(self, job: dict[str, object]) -> dict[tuple[str, int], SliceResult]:
         """Start, or go on where a killed pack of the same job stopped; return the slices that are finished.
@@ -104,12 +110,12 @@ class Journal:
         write_durable(f"{stem}.json", msgspec.json.encode(result))
 
     def key_hashes(self, results: list[SliceResult]) -> list[NDArray[np.uint64]]:
-        """Return the key hashes of each slice as uint64 (rows, 2)."""
+        """Return the key hashes of each slice as uint64 (rows, 2), mapped: pages of them come in as they are read."""
         hashes = []
         for result in results:
             path = os.path.join(self._folder, f"{result.split}-{result.number:06d}.keys")
             with storage_errors("read", path):
-                hashes.append(np.fromfile(path, np.uint64).reshape(-1, 2))
+                hashes.append(np.memmap(path, np.uint64, "r").reshape(-1, 2) if result.rows else _NO_HASHES)
         return hashes
 
     def _job(self) -> dict[str, object] | None:

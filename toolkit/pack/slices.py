@@ -70,7 +70,7 @@ class SlicePacker:
         shards = _RollingShards(self._transaction, part, self._schema, self._shard_bytes)
         rejects: list[Reject] = []
         labels: dict[str, Counter[int | None]] = {name: Counter() for name in self._survey.classes}
-        hashes: list[bytes] = []
+        hashes = bytearray()
         try:
             for rows in self._source.read(self._survey, part):
                 if self.cancelled.is_set():
@@ -79,7 +79,7 @@ class SlicePacker:
                 shards.write(rows.batch)
                 for name, counter in labels.items():
                     counter.update(rows.batch.column(name).to_pylist())
-                hashes += [xxhash.xxh3_128_digest(key.encode()) for key in rows.batch.column(KEY).to_pylist()]
+                hashes += b"".join(xxhash.xxh3_128_digest(key.encode()) for key in rows.batch.column(KEY).to_pylist())
                 self.on_read(rows.batch.num_rows + len(rows.rejects), rows.read_bytes)
             records = shards.finish()
         except BaseException:
@@ -96,7 +96,7 @@ class SlicePacker:
             labels={name: tuple(counter.items()) for name, counter in labels.items()},
             rejects=tuple(rejects),
         )
-        self._journal.record(result, b"".join(hashes))
+        self._journal.record(result, bytes(hashes))
         return result
 
 
