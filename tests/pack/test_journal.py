@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -22,7 +22,7 @@ from toolkit.loader.verify import Level, verify
 from toolkit.pack.job import OnExisting, PackJob
 from toolkit.pack.run import pack
 from toolkit.sources import imagefolder_source
-from toolkit.sources.imagefolder import Entry
+from toolkit.sources.entries import Entries
 from toolkit.sources.reject import Reject
 
 SHARD_BYTES = 64 * 1024
@@ -55,7 +55,7 @@ class Reads:
         self.keys: list[str] = []
         real = imagefolder_source.read_images
 
-        def read(entries: Sequence[Entry]) -> tuple[Sequence[Entry], pa.Array, tuple[Reject, ...]]:
+        def read(entries: Entries) -> tuple[Entries, pa.Array, tuple[Reject, ...]]:
             for entry in entries:
                 self.keys.append(entry.key)
                 before(len(self.keys))

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,7 +14,7 @@ from toolkit.format.tables import sha256
 from toolkit.pack.job import OnExisting, PackJob, PackResult
 from toolkit.pack.run import pack, plan
 from toolkit.sources import imagefolder_source
-from toolkit.sources.imagefolder import Entry
+from toolkit.sources.entries import Entries
 from toolkit.sources.reject import Reject
 
 
@@ -112,7 +111,7 @@ def test_a_file_that_is_another_than_was_listed_is_a_reject(
     victim = folder / "train/ant/0003.jpg"
     real = imagefolder_source.read_images
 
-    def read(entries: Sequence[Entry]) -> tuple[Sequence[Entry], pa.Array, tuple[Reject, ...]]:
+    def read(entries: Entries) -> tuple[Entries, pa.Array, tuple[Reject, ...]]:
         before, data = victim.stat(), victim.read_bytes()
         if how == "longer":
             victim.write_bytes(data + b"more")

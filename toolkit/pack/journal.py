@@ -7,6 +7,7 @@ only when its shards do; <split>-<slice>.keys has a 128-bit hash of each key. Th
 from __future__ import annotations
 
 import contextlib
+import mmap
 import os
 import shutil
 
@@ -103,7 +104,7 @@ class Journal:
         if os.path.isdir(self._folder) and not any(name.endswith(".keys") for name in os.listdir(self._folder)):
             self.discard()
 
-    def record(self, result: SliceResult, key_hashes: bytes) -> None:
+    def record(self, result: SliceResult, key_hashes: bytes | mmap.mmap) -> None:
         """Note that a slice is finished. Its shards are published already."""
         stem = os.path.join(self._folder, f"{result.split}-{result.number:06d}")
         write_durable(f"{stem}.keys", key_hashes)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -15,14 +15,15 @@ import pyarrow as pa
 from toolkit._native.files import READ_CHANGED, READ_GOOD, read_files
 from toolkit.format.arrays import bool_array
 from toolkit.sources.base import LARGEST_VALUE, PIECE_BYTES
-from toolkit.sources.imagefolder import Entry
+from toolkit.sources.entries import Entries
 from toolkit.sources.images import NotAnImageError, check_header
 from toolkit.sources.reject import Reject
-from toolkit.sources.scan import printable
+from toolkit.sources.scan import Entry, printable
 from toolkit.storage.local import storage_errors
 
 __all__ = ["pieces", "read_images"]
 
+_MOST_FILES = 65536  # looked ahead at for a piece
 _REASONS = {
     READ_CHANGED: "changed during the pack",
     errno.ENOENT: "vanished during the pack",
@@ -33,32 +34,36 @@ _REASONS = {
 }
 
 
-def pieces(entries: Sequence[Entry]) -> Iterator[Sequence[Entry]]:
+def pieces(entries: Entries) -> Iterator[Entries]:
     """Cut where the files' sizes fill a piece."""
-    start = size = 0
-    for i, entry in enumerate(entries):
-        if i > start and (size >= PIECE_BYTES or size + entry.bytes > LARGEST_VALUE):
-            yield entries[start:i]
-            start, size = i, 0
-        size += entry.bytes
-    yield entries[start:]
+    start = 0
+    while start < len(entries):
+        ahead = np.cumsum(entries.sizes[start : start + _MOST_FILES])
+        count = max(1, int(np.searchsorted(ahead, PIECE_BYTES, side="left")))
+        yield entries[start : start + count]
+        start += count
 
 
-def read_images(entries: Sequence[Entry]) -> tuple[Sequence[Entry], pa.Array, tuple[Reject, ...]]:
+def read_images(entries: Entries) -> tuple[Entries, pa.Array, tuple[Reject, ...]]:
     """Return the entries that are images, their bytes (binary, one for each of them), and the others.
 
     Raises:
         StorageError: The disk fails.
     """
-    sizes = np.array([entry.bytes for entry in entries], np.int64)
-    statuses = np.full(len(entries), errno.EFBIG, np.int32)
-    fits = sizes <= LARGEST_VALUE  # what can't be stored isn't read either
-    buffer = pa.allocate_buffer(int(sizes[fits].sum()))
+    fits = entries.sizes <= LARGEST_VALUE
+    if not fits.all():  # what can't be stored isn't read either
+        rejects = [_reject(one, _reason(errno.EFBIG, one.path)) for one in entries if one.bytes > LARGEST_VALUE]
+        entries, images, others = read_images(entries.without(~fits))
+        return entries, images, (*rejects, *others)
+    buffer = pa.allocate_buffer(int(entries.sizes.sum()))
     data = memoryview(buffer).cast("B")
-    statuses[fits] = _read([entry for entry, fit in zip(entries, fits, strict=True) if fit], sizes[fits], data)
+    statuses = np.zeros(len(entries), np.int32)
+    root = os.fsencode(os.path.join(entries.root, ""))
+    paths = [root + key.encode() for key in entries.keys]
+    read_files(paths, entries.sizes, entries.mtimes_ns, entries.inodes, data, statuses)
     good = statuses == READ_GOOD
-    offsets = np.concatenate(([0], np.cumsum(np.where(good, sizes, 0)))).astype(np.int32)
-    spans = offsets.tolist()
+    ends = np.concatenate((np.zeros(1, np.int64), np.cumsum(np.where(good, entries.sizes, 0))))
+    spans = ends.tolist()
     rejects = []
     for i, status in enumerate(statuses.tolist()):
         try:
@@ -67,25 +72,16 @@ def read_images(entries: Sequence[Entry]) -> tuple[Sequence[Entry], pa.Array, tu
             check_header(data[spans[i] : spans[i + 1]])
         except NotAnImageError as fault:
             good[i] = False
-            rejects.append(Reject(source=printable(entries[i].path), key=entries[i].key, reason=str(fault)))
-    values = pa.Array.from_buffers(pa.binary(), len(entries), [None, pa.py_buffer(offsets), buffer])
+            rejects.append(_reject(entries[i], str(fault)))
+    offsets = pa.py_buffer(ends.astype(np.int32))
+    images = pa.Array.from_buffers(pa.binary(), len(entries), [None, offsets, buffer])
     if rejects:
-        values = values.filter(bool_array(good))
-        entries = [entry for entry, kept in zip(entries, good, strict=True) if kept]
-    return entries, values, tuple(rejects)
+        return entries.without(~good), images.filter(bool_array(good)), tuple(rejects)
+    return entries, images, ()
 
 
-def _read(entries: Sequence[Entry], sizes: np.ndarray, out: memoryview) -> np.ndarray:
-    statuses = np.zeros(len(entries), np.int32)
-    read_files(
-        [os.fsencode(entry.path) for entry in entries],
-        sizes,
-        np.array([entry.mtime_ns for entry in entries], np.int64),
-        np.array([entry.inode for entry in entries], np.uint64),
-        out,
-        statuses,
-    )
-    return statuses
+def _reject(entry: Entry, reason: str) -> Reject:
+    return Reject(source=printable(entry.path), key=entry.key, reason=reason)
 
 
 def _reason(status: int, path: str) -> str:

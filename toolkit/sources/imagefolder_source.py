@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import pyarrow as pa
 
 from toolkit.format.arrays import to_array
 from toolkit.format.schema import IMAGE_TYPE, KEY, image_column, label_column
 from toolkit.sources.base import ROW_OVERHEAD_BYTES, Rows, Slice, Source, Survey, rows_schema
-from toolkit.sources.imagefolder import Entry, ImageFolderOptions, scan_imagefolder
+from toolkit.sources.entries import NO_LABEL, Entries
+from toolkit.sources.imagefolder import ImageFolderOptions, scan_imagefolder
 from toolkit.sources.imagefolder_files import pieces, read_images
 from toolkit.sources.options import SourceKind, SourceOptions
 
 __all__ = ["ImageFolderSource"]
+
+_KEYS_AT_A_TIME = 65536
 
 
 class ImageFolderSource(Source):
@@ -66,28 +69,37 @@ class ImageFolderSource(Source):
         schema = rows_schema(survey)
         for listed in pieces(part.payload):  # type: ignore[arg-type]
             entries, images, rejects = read_images(listed)
-            yield Rows(_batch(entries, images, schema), rejects, sum(entry.bytes for entry in listed))
+            yield Rows(_batch(entries, images, schema), rejects, int(listed.sizes.sum()))
 
 
-def _cut(split: str, entries: Sequence[Entry], slice_bytes: int) -> Iterator[Slice]:
+def _cut(split: str, entries: Entries, slice_bytes: int) -> Iterator[Slice]:
     """Cut where the files' sizes fill a slice."""
     start = total = number = read = 0
-    for i, entry in enumerate(entries):
-        size = entry.bytes + 2 * len(entry.key) + ROW_OVERHEAD_BYTES
+    for i, (nbytes, letters) in enumerate(_sizes(entries)):
+        size = nbytes + 2 * letters + ROW_OVERHEAD_BYTES
         if i > start and total + size > slice_bytes:
-            yield Slice(split, number, i - start, read, tuple(entries[start:i]))
+            yield Slice(split, number, i - start, read, entries[start:i])
             start, total, read, number = i, 0, 0, number + 1
         total += size
-        read += entry.bytes
+        read += nbytes
     if entries:
-        yield Slice(split, number, len(entries) - start, read, tuple(entries[start:]))
+        yield Slice(split, number, len(entries) - start, read, entries[start:])
 
 
-def _batch(entries: Sequence[Entry], images: pa.Array, schema: pa.Schema) -> pa.RecordBatch:
-    names = to_array([entry.key.rpartition("/")[2] for entry in entries], pa.string())
+def _sizes(entries: Entries) -> Iterator[tuple[int, int]]:
+    """Yield each file's bytes, and the length of its key, a part of them in memory at a time."""
+    for start in range(0, len(entries), _KEYS_AT_A_TIME):
+        part = entries[start : start + _KEYS_AT_A_TIME]
+        yield from zip(part.sizes.tolist(), map(len, part.keys), strict=True)
+
+
+def _batch(entries: Entries, images: pa.Array, schema: pa.Schema) -> pa.RecordBatch:
+    keys = entries.keys
+    names = to_array([key.rpartition("/")[2] for key in keys], pa.string())
+    labels = [None if label == NO_LABEL else label for label in entries.labels.tolist()]
     columns = {
-        KEY: to_array([entry.key for entry in entries], pa.string()),
+        KEY: to_array(keys, pa.string()),
         "image": pa.StructArray.from_arrays([images, names], fields=list(IMAGE_TYPE)),
-        "label": to_array([entry.label for entry in entries], pa.int64()),
+        "label": to_array(labels, pa.int64()),
     }
     return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)

@@ -18,6 +18,7 @@ from toolkit.errors import NotFoundError, StorageError, UsageError, did_you_mean
 
 __all__ = [
     "IMAGE_EXTENSIONS",
+    "Entry",
     "FolderId",
     "Found",
     "Met",
@@ -72,6 +73,26 @@ class Found(NamedTuple):
     reason: str | None
     mtime_ns: int = 0
     inode: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One image to pack.
+
+    Attributes:
+        key: Path below the source separated by "/", split and class folder included; unique.
+        path: Absolute path to open it with (its part above the source may hold surrogate escapes).
+        label: Index in the class map; None without a class folder.
+        bytes: Size when it was listed.
+        mtime_ns, inode: When it was last changed, and its number in the file system, as listed.
+    """
+
+    key: str
+    path: str
+    label: int | None
+    bytes: int
+    mtime_ns: int = field(default=0, compare=False)
+    inode: int = field(default=0, compare=False)
 
 
 @dataclass(slots=True)
