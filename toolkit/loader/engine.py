@@ -30,7 +30,7 @@ __all__ = ["Engine", "PlannedBatch"]
 _PARTS_A_THREAD = 2  # enough that no thread idles at the end of a batch, few enough that the GIL is taken rarely
 _LARGEST_PART = 16  # samples; bounds how long close() and Ctrl-C wait
 _LOOK_SECONDS = 0.1  # between looks at functions of the user's own
-_LEAVE_SECONDS = 0.3  # that close() waits for them
+_LEAVE_SECONDS = 0.2  # that close() waits for them
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +108,7 @@ class Engine:
         self._in_flight: deque[FilledBatch] = deque()
         self._work = _Work(stages, fetcher, finish)
         self._waited: FilledBatch | None = None
+        self._leave: float | None = None
         self._pid = os.getpid()
         self._workers = [
             threading.Thread(target=_run_worker, args=(self._work,), name=f"toolkit-loader-{i}", daemon=True)
@@ -161,11 +162,12 @@ class Engine:
 
     def _join(self) -> None:
         """Wait for the workers. One that stays in a function of the user's own is left to end with it, as a daemon."""
-        leave = time.monotonic() + _LEAVE_SECONDS
+        if self._leave is None:
+            self._leave = time.monotonic() + _LEAVE_SECONDS  # in all, however often close() is called on the way out
         for worker in self._workers:
             while worker.ident is not None and worker.is_alive():
                 worker.join(_LOOK_SECONDS)
-                if time.monotonic() > leave and any(memory.call is not None for memory in self._work.memories):
+                if time.monotonic() > self._leave and any(memory.call is not None for memory in self._work.memories):
                     return
 
     def _raise_overdue(self) -> None:
@@ -207,6 +209,7 @@ def _run_worker(work: _Work) -> None:
             if memory is None:
                 memory = WorkerMemory()
                 work.memories.append(memory)
+                memory.closed = work.closed  # it may have been closed in between
             _fill_part(work, batch, start, stop, memory)
         except BaseException as caught:
             error = caught
@@ -230,5 +233,7 @@ def _fill_part(work: _Work, batch: FilledBatch, start: int, stop: int, memory: W
 
 def _stop(work: _Work, threads: int) -> None:
     work.closed = True
+    for memory in list(work.memories):
+        memory.closed = True
     for _ in range(threads):
         work.parts.put(None)

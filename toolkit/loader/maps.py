@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
+import functools
 from collections.abc import Sequence
 from typing import Any
 
 from toolkit.errors import LoaderError
 from toolkit.loader.engine import PlannedBatch
-from toolkit.loader.stage import RunningCall, WorkerMemory
+from toolkit.loader.stage import WorkerMemory
 from toolkit.pipelines.batch_maps import BatchMap, run_batch_map
 
 __all__ = ["BatchMaps"]
@@ -25,11 +25,7 @@ class BatchMaps:
     def __call__(self, planned: PlannedBatch, columns: dict[str, Any], memory: WorkerMemory) -> dict[str, Any]:
         """Return the columns after all maps. Raises LoaderError, from what a map raised."""
         for place, made in enumerate(self._maps):
-            limit = float("inf") if made.timeout is None else made.timeout
-            late = self._error(
-                planned, made, f"it has not returned for {limit:g} s; batch_map(fn, timeout=) allows more"
-            )
-            memory.call = RunningCall(time.monotonic() + limit, lambda late=late: late)  # type: ignore[misc]
+            memory.enter(made.timeout, functools.partial(self._overdue, planned, made))
             try:
                 columns = run_batch_map(
                     made,
@@ -43,8 +39,11 @@ class BatchMaps:
             except Exception as error:
                 raise self._error(planned, made, f"{type(error).__name__}: {error}") from error
             finally:
-                memory.call = None
+                memory.leave()
         return columns
+
+    def _overdue(self, planned: PlannedBatch, made: BatchMap, limit: float) -> LoaderError:
+        return self._error(planned, made, f"it has not returned for {limit:g} s; batch_map(…, timeout=) allows more")
 
     def _error(self, planned: PlannedBatch, made: BatchMap, what: str) -> LoaderError:
         positions = f"{planned.positions[0]}..{planned.positions[-1]}"

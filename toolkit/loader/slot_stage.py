@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from toolkit.errors import SampleError
 from toolkit.loader.readers import ColumnReader
-from toolkit.loader.stage import ColumnStage, Part, RunningCall, WorkerMemory, allocate, missing_value
+from toolkit.loader.stage import ColumnStage, Part, WorkerMemory, allocate, missing_value
 from toolkit.loader.stats import LoaderStats
 from toolkit.memory.pool import BlockPool
 from toolkit.pipelines.build import CompiledSlot
@@ -35,8 +35,6 @@ class SlotStage(ColumnStage):
         self._shape = compiled.output.fixed_shape
         self._dtype = _numpy_dtype(compiled.output)
         self._random = compiled.slot.is_random
-        # A stored value that is no number may be None, as in a column without a slot.
-        self._none = self._shape is None and not compiled.slot.steps
         self.optional = compiled.slot.optional
         self.dtype = compiled.output.dtype
 
@@ -65,18 +63,18 @@ class SlotStage(ColumnStage):
             values = [values[i] for i in there]
         elif len(there) != len(present):
             values = values[there]
-        made = self._run(values, self._keys(part, there), rows, memory)
+        made = self._run(values, self._keys(part, there), rows, memory) if len(there) else []
         if isinstance(place, list):
             for i, value in zip(there.tolist(), made, strict=True):
                 place[part.start + i] = value
-        else:
+        elif len(there):
             place[part.start + there] = made
         self._fill_gaps(place, part, present)
 
     def _note(self, part: Part, present: NDArray[np.bool_]) -> None:
         if self.optional:
             part.present[self.name][part.places] = present
-        elif not self._none and not present.all():
+        elif not present.all():
             row = int(part.located.rows[int(np.argmin(present))])
             steps = self._compiled.slot.steps
             raise self._failed(row, step_text(steps[0]) if steps else "read", missing_value(self._compiled.slot.column))
@@ -184,11 +182,11 @@ class _Watch:
         self._memory = memory
 
     def begin(self, index: int, step: str, timeout: float | None) -> None:
-        row, limit = int(self._rows[index]), float("inf") if timeout is None else timeout
-        self._memory.call = RunningCall(time.monotonic() + limit, lambda: self._stage.overdue(row, step, limit))
+        row = int(self._rows[index])
+        self._memory.enter(timeout, lambda limit: self._stage.overdue(row, step, limit))
 
     def end(self) -> None:
-        self._memory.call = None
+        self._memory.leave()
 
 
 def _runs(present: NDArray[np.bool_]) -> Iterator[slice]:

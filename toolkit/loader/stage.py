@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,7 +14,7 @@ from numpy.typing import NDArray
 
 from toolkit._native.chunks import FetchBuffer
 from toolkit._native.image import Scratch
-from toolkit.errors import SampleError
+from toolkit.errors import LoaderError, SampleError
 from toolkit.loader.fetch import Fetcher, Located
 from toolkit.loader.stats import LoaderStats
 from toolkit.memory.pool import BlockPool
@@ -29,12 +31,31 @@ class RunningCall:
 
 
 class WorkerMemory:
-    """One thread's reusable memory: fetched bytes and decode scratch; and the function of the user's it is in."""
+    """One thread's reusable memory: fetched bytes and decode scratch.
+
+    Attributes:
+        call: The function of the user's own that it is in.
+        closed: Nobody waits for it any more: it enters no more functions.
+    """
 
     def __init__(self) -> None:
         self.fetched = FetchBuffer()
         self.scratch = Scratch()
         self.call: RunningCall | None = None
+        self.closed = False
+
+    def enter(self, timeout: float | None, overdue: Callable[[float], Exception]) -> None:
+        """Note that a function of the user's own begins, which may take `timeout` seconds. Raises LoaderError."""
+        if self.closed:
+            raise LoaderError("the loader was closed")
+        if timeout is None:
+            self.call = RunningCall(math.inf, lambda: overdue(math.inf))
+        else:
+            self.call = RunningCall(time.monotonic() + timeout, lambda: overdue(timeout))
+
+    def leave(self) -> None:
+        """Note that it is back."""
+        self.call = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,11 +58,7 @@ def array_from_list(value: list[Any], dtype: np.dtype[Any], shape: Shape) -> NDA
 def read_npy(data: bytes, dtype: np.dtype[Any] | None, shape: Shape | None) -> NDArray[Any]:
     """Return the array of a NumPy file. Raises ValueError: it is none, is cut short, or has another dtype or shape."""
     stream = io.BytesIO(data)
-    version = np.lib.format.read_magic(stream)
-    readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
-    if version not in readers:
-        raise ValueError(f"version {version} of the npy format is not supported")
-    sizes, fortran, stored = readers[version](stream)
+    sizes, fortran, stored = _npy_header(stream)
     if stored.hasobject or stored.kind not in "biufc":
         raise ValueError(f"a NumPy file of {stored} holds no plain numbers")
     # Before any memory is taken: the header may say anything.
@@ -76,6 +72,20 @@ def read_npy(data: bytes, dtype: np.dtype[Any] | None, shape: Shape | None) -> N
         raise ValueError(f"its shape is {tuple(sizes)}, expected {_text(shape)}")
     flat = np.frombuffer(data, stored, offset=stream.tell())
     return flat.reshape(sizes, order="F" if fortran else "C").astype(native, order="C")
+
+
+def _npy_header(stream: io.BytesIO) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    version = np.lib.format.read_magic(stream)
+    readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    if version not in readers:
+        raise ValueError(f"version {version} of the npy format is not supported")
+    try:
+        sizes, fortran, stored = readers[version](stream)
+    except Exception as error:  # numpy's parser raises whatever damaged text leads it to
+        raise ValueError(f"the header of the NumPy file can't be read: {error}") from error
+    if any(size < 0 for size in sizes):
+        raise ValueError(f"the header of the NumPy file says {sizes}")
+    return sizes, fortran, stored
 
 
 def _shaped(flat: NDArray[Any], shape: Shape) -> NDArray[Any]:

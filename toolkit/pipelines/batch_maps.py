@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from toolkit.errors import PipelineError
 from toolkit.pipelines.functions import function_name
 from toolkit.pipelines.randomness import batch_key, generator
@@ -74,7 +76,14 @@ def run_batch_map(
         problem = f"lost {', '.join(sorted(lost))}" if lost else f"added {', '.join(sorted(map(str, strange)))}"
         raise ValueError(f"it {problem}: say so with toolkit.batch_map(fn, adds=…, drops=…)")
     for name in expected:
-        length = len(result[name]) if hasattr(result[name], "__len__") else None
+        length = (
+            len(result[name]) if getattr(result[name], "shape", True) and hasattr(result[name], "__len__") else None
+        )
         if length != samples:
             raise ValueError(f"it returned {length} values of {name!r} for {samples} samples")
-    return {name: result[name] for name in expected}
+    return {name: _owned(result[name]) for name in expected}
+
+
+def _owned(values: Any) -> Any:
+    """Return an array in C order that may be written, as frameworks want it; anything else as it is."""
+    return np.require(values, requirements=["C", "W"]) if isinstance(values, np.ndarray) else values

@@ -54,7 +54,7 @@ def _slot(slot: Slot, compiled: CompiledSlot | None, group: str) -> tuple[str, l
     kernels = dict(compiled.image.kernels()) if compiled and compiled.image else {}
     rows = []
     for place, (step, state) in enumerate(zip(slot.steps, slot.states(stored), strict=True)):
-        runs = kernels.get(place, "a kernel" if state.layout is not None else value_kernel(step))
+        runs = kernels.get(place, "native" if state.layout is not None else value_kernel(step))
         rows.append((step_text(step), _output(state), runs + (", random" if is_random(step) else "")))
     widths = [max((len(row[i]) for row in rows), default=0) for i in (0, 1)]
     return head, [f"{text:<{widths[0]}}  {output:<{widths[1]}}  {runs}" for text, output, runs in rows]

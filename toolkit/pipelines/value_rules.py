@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Callable
 from typing import Any
 
@@ -44,6 +45,8 @@ def _bytes(step: Bytes, state: State) -> State:
 
 
 def _text(step: Text, state: State) -> State:
+    if state.kind is ValueKind.TEXT and state.column is not None and codecs.lookup(step.encoding).name != "utf-8":
+        raise MisfitError("bytes", state, "stored text is UTF-8: leave the encoding out")
     _stored(state, "text or bytes", "leave .text() out to get the stored value", ValueKind.TEXT, ValueKind.BYTES)
     return State(ValueKind.TEXT)
 

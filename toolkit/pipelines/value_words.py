@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 from collections.abc import Callable
 from typing import Any
 
@@ -40,7 +39,7 @@ class ValueWords(Words):
     def text(self, encoding: str = "utf-8") -> Text:
         """Give a list of `str`; bytes that are not in `encoding` are an error."""
         try:
-            codecs.lookup(encoding)
+            " ".encode(encoding)  # more than a look-up: "hex" is a codec, and none of text
         except (LookupError, TypeError):
             raise BadArgumentError(f"Python knows no encoding {encoding!r}: utf-8, latin-1, utf-16 …") from None
         return Text(encoding)

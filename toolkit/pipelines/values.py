@@ -98,7 +98,7 @@ class _EachRun:
         for i, value in enumerate(values):
             try:
                 out.append(self._function(self._step, value))
-            except (ValueError, MemoryError) as error:
+            except (ValueError, MemoryError, RecursionError) as error:
                 raise _ValueFaultError(i, str(error) or type(error).__name__) from error
         return _joined(out)
 
