@@ -30,7 +30,7 @@ __all__ = ["Engine", "PlannedBatch"]
 _PARTS_A_THREAD = 2  # enough that no thread idles at the end of a batch, few enough that the GIL is taken rarely
 _LARGEST_PART = 16  # samples; bounds how long close() and Ctrl-C wait
 _LOOK_SECONDS = 0.1  # between looks at functions of the user's own
-_LEAVE_SECONDS = 0.2  # that close() waits for them
+_LEAVE_SECONDS = 0.1  # that close() waits for them
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +166,7 @@ class Engine:
             self._leave = time.monotonic() + _LEAVE_SECONDS  # in all, however often close() is called on the way out
         for worker in self._workers:
             while worker.ident is not None and worker.is_alive():
-                worker.join(_LOOK_SECONDS)
+                worker.join(_LEAVE_SECONDS / 2)
                 if time.monotonic() > self._leave and any(memory.call is not None for memory in self._work.memories):
                     return
 
