@@ -88,6 +88,11 @@ def test_bytes_and_lists_become_arrays(array: np.ndarray) -> None:
     np.testing.assert_array_equal(array_from_list(array.reshape(-1).tolist(), array.dtype, array.shape), array)
 
 
+def test_whole_numbers_on_both_sides_of_int64_stay_exact() -> None:
+    made = array_from_list([2**63 + 1, 0], np.dtype(np.uint64), (2,))
+    assert made.tolist() == [2**63 + 1, 0]
+
+
 @pytest.mark.parametrize(
     ("value", "dtype", "shape", "says"),
     [
@@ -96,6 +101,8 @@ def test_bytes_and_lists_become_arrays(array: np.ndarray) -> None:
         ([[1], [1, 2]], "int64", (2, 2), "inhomogeneous"),
         ([1, 300], "uint8", (2,), "300 doesn't fit uint8"),
         ([1.5], "int64", (1,), "a list of float64 is no int64"),
+        ([2**63, -1], "int64", (2,), "doesn't fit int64"),
+        ([2**64, 1], "uint64", (2,), "null inside, or what is no number"),
         ([1, 2, 3], "int64", (2,), r"3 values, expected \(2\)"),
         ([[1, 2, 3]], "int64", (3, 1), r"the shape \(1, 3\), expected \(3, 1\)"),
         ([1, 2, 3], "int64", (None, 2), r"expected \(any, 2\)"),

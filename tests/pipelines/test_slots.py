@@ -139,12 +139,21 @@ def test_sync_names_a_slot_or_a_group() -> None:
     groups = toolkit.pipeline(
         slot("image"),
         slot("image", name="large", sync="image"),
+        slot("image", name="view"),
         slot("depth", sync="large"),
         slot("left", sync="pair"),
         slot("right", sync="pair"),
         slot("own", sync="own"),
     ).sync_groups
-    assert groups == {"image": "", "large": "", "depth": "", "left": "pair", "right": "pair", "own": "own"}
+    assert groups == {
+        "image": "",
+        "large": "",
+        "view": "#1",
+        "depth": "",
+        "left": "pair",
+        "right": "pair",
+        "own": "own",
+    }
     with pytest.raises(PipelineError, match="the slots a, b sync with each other in a circle"):
         toolkit.pipeline(slot("a", sync="b"), slot("b", sync="a"))
 

@@ -11,11 +11,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from toolkit._native.chunks import FetchBuffer
-from toolkit.format.layout import VariableLayout, leaf_layouts, leaf_name
+from toolkit.format.layout import leaf_name
 from toolkit.format.schema import IMAGE_TYPE
 from toolkit.loader.fetch import Fetcher, Located
 
 __all__ = ["ColumnReader", "Stored", "make_reader"]
+
+_TEXT = (pa.string(), pa.large_string())
+_BINARY = (pa.binary(), pa.large_binary())
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,21 +96,12 @@ class _ValueReader(ColumnReader):
         return Stored(values, _there(values))
 
 
-def make_reader(column: str, schema: pa.Schema, fetcher: Fetcher, *, as_bytes: bool = False) -> ColumnReader:
-    """Return the reader of a column.
-
-    Args:
-        column: Its name.
-        schema: Of the shards.
-        fetcher: Of the split.
-        as_bytes: Read text as its UTF-8 bytes.
-    """
-    dtype = schema.field(column).type
-    leaf = leaf_layouts(schema).get(column)
+def make_reader(column: str, dtype: pa.DataType, fetcher: Fetcher, *, as_bytes: bool = False) -> ColumnReader:
+    """Return the reader of a column of that stored type; `as_bytes` reads text as its UTF-8 bytes."""
     if dtype == IMAGE_TYPE:
         return _BytesReader(column, leaf_name(column, "bytes"), False, fetcher)
-    if isinstance(leaf, VariableLayout):
-        return _BytesReader(column, column, not as_bytes and leaf.type in (pa.string(), pa.large_string()), fetcher)
+    if dtype in _TEXT or dtype in _BINARY:
+        return _BytesReader(column, column, dtype in _TEXT and not as_bytes, fetcher)
     if pa.types.is_boolean(dtype):
         return _BoolReader(column, fetcher)
     if pa.types.is_integer(dtype) or pa.types.is_floating(dtype):

@@ -59,7 +59,9 @@ def make_stages(
         slots = [each for each in compiled if each.slot.column == column.name]
         stages += [_slot_stage(each, schema, fetcher, stats, seed) for each in slots]
         if not slots:
-            stages.append(StoredStage(make_reader(column.name, schema, fetcher), fetcher, stats))
+            stages.append(
+                StoredStage(make_reader(column.name, schema.field(column.name).type, fetcher), fetcher, stats)
+            )
     return stages
 
 
@@ -67,8 +69,9 @@ def _slot_stage(
     compiled: CompiledSlot, schema: pa.Schema, fetcher: Fetcher, stats: LoaderStats, seed: int
 ) -> ColumnStage:
     column = compiled.slot.column
-    reader = make_reader(column, schema, fetcher, as_bytes=compiled.reads_bytes)
+    dtype = schema.field(column).type
+    reader = make_reader(column, dtype, fetcher, as_bytes=compiled.reads_bytes)
     if compiled.image is None:
         return SlotStage(compiled, reader, seed, stats)
-    leaf = leaf_name(column, "bytes") if schema.field(column).type == IMAGE_TYPE else column
+    leaf = leaf_name(column, "bytes") if dtype == IMAGE_TYPE else column
     return ImageStage(compiled, compiled.image, leaf, reader, seed, stats)

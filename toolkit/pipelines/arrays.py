@@ -43,6 +43,12 @@ def array_from_list(value: list[Any], dtype: np.dtype[Any], shape: Shape) -> NDA
     made = np.asarray(value)
     if made.size == 0:
         made = made.astype(dtype)
+    elif made.dtype.kind == "f" and all(type(item) is int for item in np.array(value, object).flat):
+        # numpy makes float64 of whole numbers on both sides of 2**63, and rounds them.
+        try:
+            made = np.asarray(value, np.uint64)
+        except OverflowError as error:
+            raise ValueError(f"a number doesn't fit {dtype.name}: {error}") from error
     if made.dtype.kind not in "biuf":
         raise ValueError("the list has a null inside, or what is no number")
     if (made.dtype.kind == "f" and dtype.kind != "f") or (dtype.kind == "b" and made.dtype.kind != "b"):

@@ -139,9 +139,10 @@ class Pipeline:
         seen: Counter[str] = Counter()
         groups = {}
         for item in self.slots:
-            number = seen[item.column]
-            seen[item.column] += 1
-            groups[item.name] = f"#{number}" if number else ""
+            if item.sync is None:
+                number = seen[item.column]
+                seen[item.column] += 1
+                groups[item.name] = f"#{number}" if number else ""
         return {name: _group(item, by_name, groups) for name, item in by_name.items()}
 
     def describe(self) -> str:
