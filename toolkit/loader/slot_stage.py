@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolkit.errors import SampleError
+from toolkit.loader.fetch import Variable
 from toolkit.loader.readers import ColumnReader
 from toolkit.loader.stage import ColumnStage, Part, WorkerMemory, allocate, missing_value
 from toolkit.loader.stats import LoaderStats
 from toolkit.memory.pool import BlockPool
 from toolkit.pipelines.build import CompiledSlot
-from toolkit.pipelines.image import CompiledImage
+from toolkit.pipelines.image import CompiledImage, Failure
 from toolkit.pipelines.randomness import sample_keys
 from toolkit.pipelines.spec import step_text
 from toolkit.pipelines.state import State
@@ -105,7 +106,10 @@ class SlotStage(ColumnStage):
 
 
 class ImageStage(SlotStage):
-    """A slot that decodes images: straight into the batch, unless more steps follow."""
+    """A slot that decodes images: straight into the batch, unless more steps follow.
+
+    How images are stored decides `_fetch` and `_decode`; what is stored otherwise overrides those two.
+    """
 
     def __init__(
         self,
@@ -126,14 +130,20 @@ class ImageStage(SlotStage):
     def fill(self, place: Any, part: Part, memory: WorkerMemory) -> None:
         """Fetch, decode and transform."""
         begun = time.perf_counter()
-        encoded = self._fetcher.variable(self._leaf, part.located, memory.fetched)
+        images = self._fetch(part, memory)
         fetched = time.perf_counter()
-        present = encoded.lengths >= 0
+        present = images.lengths >= 0
         self._note(part, present)
         out: Any = place[part.places] if self._direct else self._between(len(present))
         keys = self._keys(part, np.arange(len(present)))
         for run in _runs(present):
-            self._decode(encoded.addresses[run], encoded.lengths[run], out, run, keys, part, memory)
+            piece = out[run]
+            failures = self._decode(images, run, piece, None if keys is None else keys[run], part, memory)
+            if failures:
+                row = int(part.located.rows[run.start + failures[0].index])
+                raise self._failed(row, failures[0].step, failures[0].message)
+            if isinstance(out, list):
+                out[run] = piece
         if self._direct:
             if isinstance(place, list):
                 place[part.places] = out
@@ -143,7 +153,7 @@ class ImageStage(SlotStage):
         self._stats.add(
             fetch_seconds=fetched - begun,
             decode_seconds=time.perf_counter() - fetched,
-            fetched_bytes=int(encoded.lengths[present].sum()),
+            fetched_bytes=int(images.lengths[present].sum()),
         )
 
     def _between(self, samples: int) -> Any:
@@ -151,26 +161,15 @@ class ImageStage(SlotStage):
         shape = self._image.shape
         return [None] * samples if shape is None else np.empty((samples, *shape), self._image.dtype)
 
+    def _fetch(self, part: Part, memory: WorkerMemory) -> Variable:
+        """Copy the part's images out of the shards."""
+        return self._fetcher.variable(self._leaf, part.located, memory.fetched)
+
     def _decode(
-        self,
-        addresses: NDArray[np.uint64],
-        lengths: NDArray[np.int64],
-        out: Any,
-        run: slice,
-        keys: NDArray[np.uint64] | None,
-        part: Part,
-        memory: WorkerMemory,
-    ) -> None:
-        """Decode samples without a gap among them into out[run]."""
-        piece = out[run]
-        failures = self._image.run(
-            addresses, lengths, memory.fetched, piece, memory.scratch, None if keys is None else keys[run]
-        )
-        if isinstance(out, list):
-            out[run] = piece
-        if failures:
-            first = failures[0]
-            raise self._failed(int(part.located.rows[run.start + first.index]), first.step, first.message)
+        self, images: Variable, run: slice, out: Any, keys: NDArray[np.uint64] | None, part: Part, memory: WorkerMemory
+    ) -> list[Failure]:
+        """Decode and transform the images of `run`, none of which is missing, into `out`, an array or a list."""
+        return self._image.run(images.addresses[run], images.lengths[run], images.buffer, out, memory.scratch, keys)
 
 
 class _Watch:
