@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+import xxhash
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from loader.tables import keyed
+from keyed_rows import keyed
 
 import toolkit
 from toolkit import slot
@@ -20,14 +21,11 @@ from toolkit.pipelines.randomness import fold_all, generator, sample_keys, step_
 ROWS = 60
 
 
-@pytest.fixture(scope="module")
-def ds(tmp_path_factory: pytest.TempPathFactory) -> toolkit.Dataset:
-    from conftest import _commit_rows
-
-    root = tmp_path_factory.mktemp("draws") / "ds"
+@pytest.fixture
+def ds(tmp_path: Path, commit_rows: Callable[..., str]) -> toolkit.Dataset:
     columns = {name: pa.array(range(ROWS), pa.int64()) for name in ("image", "mask")}
-    _commit_rows(root, {"train": [[keyed(columns)]]})
-    return toolkit.open(root)
+    commit_rows(tmp_path / "ds", {"train": [[keyed(columns)]]})
+    return toolkit.open(tmp_path / "ds")
 
 
 def draw(value: Any, rng: np.random.Generator) -> float:
@@ -109,7 +107,7 @@ def test_batch_maps_draw_from_their_first_position(ds: toolkit.Dataset) -> None:
 
     one, other = run(1), run(3)
     assert [batch[:2] for batch in one] == [batch[:2] for batch in other]
-    first = int(fold_all(1, 3, 0, __import__("xxhash").xxh3_64_intdigest(b"BatchMap#0"), 7))
+    first = fold_all(1, 3, 0, xxhash.xxh3_64_intdigest(b"BatchMap#0"), 7)
     np.testing.assert_array_equal(np.array(one[1][1]) - one[1][2], (one[1][2] + generator(first).random(7)) - one[1][2])
 
 

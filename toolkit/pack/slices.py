@@ -17,7 +17,8 @@ from toolkit.format.shard import ShardRecord, ShardWriter
 from toolkit.format.sizes import row_bytes
 from toolkit.format.tables import encode_schema_table, sha256
 from toolkit.pack.journal import Journal, SliceResult
-from toolkit.sources.base import Slice, Source, Survey
+from toolkit.pack.shape import Shaper
+from toolkit.sources.base import Slice
 from toolkit.sources.reject import Reject
 
 __all__ = ["Cancelled", "SlicePacker"]
@@ -28,7 +29,7 @@ class Cancelled(Exception):  # noqa: N818 - not an error: another slice failed, 
 
 
 class SlicePacker:
-    """Packs slices of one survey. Its pack() runs on several threads, each with its own slice.
+    """Packs slices of one survey, shaped. Its pack() runs on several threads, each with its own slice.
 
     Attributes:
         cancelled: Set it, and running slices stop.
@@ -37,15 +38,13 @@ class SlicePacker:
 
     def __init__(
         self,
-        source: Source,
-        survey: Survey,
+        shaper: Shaper,
         schema: pa.Schema,
         transaction: Transaction,
         journal: Journal,
         shard_bytes: int,
     ) -> None:
-        self._source = source
-        self._survey = survey
+        self._shaper = shaper
         self._schema = schema
         self._transaction = transaction
         self._journal = journal
@@ -69,10 +68,10 @@ class SlicePacker:
         """
         shards = _RollingShards(self._transaction, part, self._schema, self._shard_bytes)
         rejects: list[Reject] = []
-        labels: dict[str, Counter[int | None]] = {name: Counter() for name in self._survey.classes}
+        labels: dict[str, Counter[int | None]] = {name: Counter() for name in self._shaper.survey.classes}
         hashes: list[bytes] = []
         try:
-            for rows in self._source.read(self._survey, part):
+            for rows in self._shaper.rows(part):
                 if self.cancelled.is_set():
                     raise Cancelled
                 rejects += rows.rejects

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from toolkit._native.chunks import FetchBuffer
 from toolkit._native.image import NOT_JPEG, OK, UNSUPPORTED, ImageError, ImageProgram, Scratch
 from toolkit.errors import PipelineError
 from toolkit.pipelines.image_steps import CenterCrop, DecodeImage, ImageStep, Normalize, ResizeShort
+from toolkit.pipelines.pillow import to_rgb
 
 __all__ = ["CompiledImage", "Failure", "decode_with_pil"]
 
@@ -132,6 +134,38 @@ class CompiledImage:
                 raise
         return self._program.apply(decode_with_pil(encoded, self._max_pixels), scratch)
 
+    def run_raw(
+        self,
+        addresses: NDArray[np.uint64],
+        sizes: NDArray[np.int64],
+        out: NDArray[np.generic],
+        scratch: Scratch,
+        keys: NDArray[np.uint64] | None = None,
+    ) -> list[Failure]:
+        """Transform pictures that are stored as pixels into `out`, without decoding; return those that failed.
+
+        Args:
+            addresses: uint64 (n,), first byte of each: uint8 (height, width, channels), upright.
+            sizes: int64 (n, 3), height, width and channels of each.
+            out: (n, *shape); the pipeline must have a fixed shape. See `apply` for one picture of any.
+            scratch: This thread's own.
+            keys: As in `run`.
+        """
+        failures = []
+        for i, (address, size) in enumerate(zip(addresses.tolist(), sizes.tolist(), strict=True)):
+            held = (ctypes.c_uint8 * (size[0] * size[1] * size[2])).from_address(address)
+            try:
+                self._program.run_pixels(
+                    np.frombuffer(held, np.uint8).reshape(size), out[i].ctypes.data, out[i].nbytes, scratch
+                )
+            except (ImageError, ValueError, MemoryError) as error:
+                failures.append(Failure(i, "decode_image", str(error)))
+        return failures
+
+    def apply(self, pixels: NDArray[np.uint8], scratch: Scratch, key: int | None = None) -> NDArray[np.generic]:
+        """Transform uint8 (height, width, channels) pixels into an array of its own. Raises as decode does."""
+        return self._program.apply(pixels, scratch)
+
 
 def decode_with_pil(encoded: bytes, max_pixels: int) -> NDArray[np.uint8]:
     """Decode any format PIL knows to uint8 (height, width, 3), EXIF orientation applied.
@@ -139,12 +173,14 @@ def decode_with_pil(encoded: bytes, max_pixels: int) -> NDArray[np.uint8]:
     Raises:
         ValueError: It is no image, is truncated, or has more than `max_pixels`.
     """
-    from PIL import Image, ImageOps
+    from PIL import Image, ImageOps, UnidentifiedImageError
 
     try:
         with Image.open(io.BytesIO(encoded)) as image:
             if image.width * image.height > max_pixels:
                 raise ValueError(f"{image.width}x{image.height} is more than max_pixels={max_pixels}")
-            return np.ascontiguousarray(ImageOps.exif_transpose(image).convert("RGB"), np.uint8)
+            return np.ascontiguousarray(to_rgb(ImageOps.exif_transpose(image), image.format), np.uint8)
+    except UnidentifiedImageError as error:  # names an address in memory
+        raise ValueError("not an image: no format that is known") from error
     except Exception as error:  # PIL's plugins raise whatever damaged bytes lead them to
         raise ValueError(str(error) or type(error).__name__) from error

@@ -9,7 +9,7 @@ import pyarrow as pa
 from toolkit.format.schema import IMAGE_TYPE, image_column, label_column
 from toolkit.sources.base import PIECE_BYTES, ROW_OVERHEAD_BYTES, Rows, Slice, Source, Survey, rows_schema
 from toolkit.sources.imagefolder import Entry, ImageFolderOptions, scan_imagefolder
-from toolkit.sources.images import NotAnImageError, check_header
+from toolkit.sources.images import NotAnImageError, check_image
 from toolkit.sources.options import SourceKind, SourceOptions
 from toolkit.sources.reject import Reject
 from toolkit.sources.scan import printable
@@ -72,7 +72,7 @@ class ImageFolderSource(Source):
         for entry in part.payload:  # type: ignore[attr-defined]
             try:
                 data = _read(entry)
-                check_header(data)
+                check_image(data, self._options.verify_images)
             except NotAnImageError as fault:
                 rejects.append(Reject(source=printable(entry.path), key=entry.key, reason=str(fault)))
             else:
@@ -84,6 +84,11 @@ class ImageFolderSource(Source):
                 pending, rejects, size, read = [], [], 0, 0
         if pending or rejects:
             yield Rows(_batch(pending, schema), tuple(rejects), read)
+
+    def place(self, part: Slice, key: str) -> str:
+        """Return the path of the file with that key."""
+        entries: tuple[Entry, ...] = part.payload  # type: ignore[assignment]
+        return next(printable(entry.path) for entry in entries if entry.key == key)
 
 
 def _cut(split: str, entries: Sequence[Entry], slice_bytes: int) -> Iterator[Slice]:

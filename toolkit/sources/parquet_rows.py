@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 
 import numpy as np
@@ -13,15 +12,16 @@ from numpy.typing import NDArray
 from toolkit.errors import did_you_mean
 from toolkit.format.schema import IMAGE_TYPE, Kind, stored_type
 from toolkit.sources.base import LARGEST_VALUE
+from toolkit.sources.contents import UnfitError, check_json, check_tensor
 from toolkit.sources.files import InputFile
-from toolkit.sources.images import NotAnImageError, check_header
+from toolkit.sources.images import NotAnImageError, check_image
+from toolkit.sources.options import VerifyImages
 from toolkit.sources.parquet_fields import Plan, PlannedColumn, bytes_of
 from toolkit.sources.reject import Reject
 from toolkit.sources.scan import printable
 
 __all__ = ["RowMaker"]
 
-_NPY_MAGIC = b"\x93NUMPY"
 _MOST_HINTS = 20  # looking for the nearest of many names takes long
 
 # Why a row is left out, by its number in the batch; the first reason counts.
@@ -54,7 +54,7 @@ class RowMaker:
         arrays = [keys]
         for column in self._plan.columns:
             found: _Reasons = {}
-            arrays.append(_convert(fields[column.field], column, self._plan.require_labels, found))
+            arrays.append(_convert(fields[column.field], column, self._plan, found))
             reasons = found | reasons
         if not reasons:
             return pa.RecordBatch.from_arrays(arrays, schema=self._schema), ()
@@ -86,17 +86,17 @@ def _keys(array: pa.Array, field: str, reasons: _Reasons) -> pa.Array:
     return _without(keys, unreadable)
 
 
-def _convert(array: pa.Array, column: PlannedColumn, require_labels: bool, reasons: _Reasons) -> pa.Array:
+def _convert(array: pa.Array, column: PlannedColumn, plan: Plan, reasons: _Reasons) -> pa.Array:
     """Return the values as they are stored; rows with a reason hold anything."""
     match column.column.kind:
         case Kind.LABEL:
             text = array.type in (pa.string(), pa.large_string())
             made = _text_labels(array, column, reasons) if text else _number_labels(array, column, reasons)
-            if require_labels:
+            if plan.require_labels:
                 _note(reasons, ~_there(made), f"column {column.field!r} is null, and labels are required")
             return made
         case Kind.IMAGE:
-            made = _images(array, column.field, reasons)
+            made = _images(array, column.field, plan.verify_images, reasons)
         case Kind.TENSOR:
             made = _tensors(array, column.field, reasons)
         case _:
@@ -148,7 +148,7 @@ def _unknown_class(name: str, column: PlannedColumn, hints: dict[str, str]) -> s
     return f"{told}.{hints[name]}" if hints.get(name) else told
 
 
-def _images(array: pa.Array, field: str, reasons: _Reasons) -> pa.Array:
+def _images(array: pa.Array, field: str, verify: VerifyImages, reasons: _Reasons) -> pa.Array:
     """Return bytes and base names of images; null where there are neither."""
     if pa.types.is_struct(array.type):
         data = pc.struct_field(array, "bytes")
@@ -161,7 +161,7 @@ def _images(array: pa.Array, field: str, reasons: _Reasons) -> pa.Array:
     there = _there(data)
     for i in np.flatnonzero(there).tolist():
         try:
-            check_header(bytes_of(data[i]))
+            check_image(bytes_of(data[i]), verify)
         except NotAnImageError as fault:
             reasons[i] = f"column {field!r}: {fault if data[i].as_buffer().size else 'no bytes'}"
     data = _without(data, reasons).cast(pa.binary())
@@ -174,7 +174,12 @@ def _tensors(array: pa.Array, field: str, reasons: _Reasons) -> pa.Array:
     else:
         lengths = pc.binary_length(array).fill_null(0).to_numpy(zero_copy_only=False)
         _note(reasons, lengths > LARGEST_VALUE, f"column {field!r}: more bytes than a tensor column holds (2 GiB)")
-    _note(reasons, ~_mask(pc.starts_with(array, _NPY_MAGIC).fill_null(True)), f"column {field!r}: no NumPy file")
+    for i in np.flatnonzero(_there(array)).tolist():
+        if i not in reasons:
+            try:
+                check_tensor(bytes_of(array[i]))
+            except UnfitError as fault:
+                reasons[i] = f"column {field!r}: {fault}"
     return _without(array, reasons).cast(pa.binary())
 
 
@@ -200,9 +205,9 @@ def _not_json(array: pa.Array, field: str, known: _Reasons) -> _Reasons:
     for i in range(len(array)):
         if i not in known and array[i].is_valid:
             try:
-                json.loads(array[i].as_py())
-            except (ValueError, RecursionError) as error:
-                reasons[i] = f"column {field!r}: no JSON ({error})"
+                check_json(array[i].as_py())
+            except UnfitError as fault:
+                reasons[i] = f"column {field!r}: {fault}"
     return reasons
 
 

@@ -23,14 +23,15 @@ from toolkit.sources.base import (
     Survey,
     rows_schema,
 )
+from toolkit.sources.contents import UnfitError
 from toolkit.sources.fields import Chosen, make_column
 from toolkit.sources.files import InputFile, find_files, group_by_split
-from toolkit.sources.options import Missing, SourceKind, SourceOptions
+from toolkit.sources.options import Missing, SourceKind, SourceOptions, VerifyImages
 from toolkit.sources.reject import Reject
 from toolkit.sources.scan import printable
+from toolkit.sources.state import changed
 from toolkit.sources.tar import FILE, FOLDER, LINK, SPARSE, Member, Tar, TarFile, is_tar, open_tar
 from toolkit.sources.webdataset_parts import (
-    UnfitError,
     check_labels,
     choose_parts,
     converter,
@@ -40,9 +41,9 @@ from toolkit.sources.webdataset_parts import (
     unsafe,
 )
 
-__all__ = ["WebDatasetSource", "looks_like_webdataset"]
+__all__ = ["SUFFIXES", "WebDatasetSource", "looks_like_webdataset"]
 
-_SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.zst", ".tzst")
+SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.zst", ".tzst")
 _READ_BYTES = 4 * 1024 * 1024
 _SURVEY_READ_BYTES = 16 * 1024
 
@@ -99,7 +100,7 @@ class WebDatasetSource(Source):
     def survey(self) -> Survey:
         """Read the headers of all tars; compressed ones are read whole for it."""
         options = self._options
-        files = find_files(options.paths, _SUFFIXES, include=options.include, exclude=options.exclude)
+        files = find_files(options.paths, SUFFIXES, include=options.include, exclude=options.exclude)
         groups = group_by_split(files, options.split)
         skipped: Counter[str] = Counter(dict.fromkeys(_SKIPPED, 0))
         spans = [span for split, group in groups.items() for span in self._scan(split, group, skipped)]
@@ -142,7 +143,7 @@ class WebDatasetSource(Source):
     def read(self, survey: Survey, part: Slice) -> Iterator[Rows]:
         """Read the slice's part of its tar."""
         payload = cast(_Part, part.payload)
-        rows = _RowsBuilder(survey, payload, self._options.missing)
+        rows = _RowsBuilder(survey, payload, self._options.missing, self._options.verify_images)
         wanted = frozenset(extension for column in payload.columns for extension in column)
         samples = 0
         with open_tar(payload.tar.path, chunk_bytes=_READ_BYTES, start=payload.start, known=payload.tar) as tar:
@@ -152,8 +153,12 @@ class WebDatasetSource(Source):
                     yield rows.take(tar.consumed)
                 rows.add(sample, end - sample.start)
             if samples != payload.samples:
-                raise SourceError(f"{payload.tar.path!r} changed during the pack: pack again when nothing writes to it")
+                raise changed(payload.tar.path)
             yield rows.take(tar.consumed)
+
+    def place(self, part: Slice, key: str) -> str:
+        """Return the path of the slice's tar."""
+        return printable(os.path.abspath(cast(_Part, part.payload).tar.path))
 
     def _scan(self, split: str, files: Sequence[InputFile], skipped: Counter[str]) -> Iterator[_Span]:
         """Yield the spans of a split's tars, up to the limit."""
@@ -220,13 +225,13 @@ def looks_like_webdataset(path: str | os.PathLike[str]) -> bool:
         StorageError: It can't be read.
     """
     try:
-        first = find_files([os.fsdecode(path)], _SUFFIXES)[0]
+        first = find_files([os.fsdecode(path)], SUFFIXES)[0]
     except SourceError:
         return False
     try:
         return is_tar(first.path)
     except UsageError:
-        return first.name.endswith(_SUFFIXES)
+        return first.name.endswith(SUFFIXES)
 
 
 def _counts(skipped: Counter[str]) -> str:
@@ -293,12 +298,12 @@ def _skip_reason(member: Member) -> str | None:
 class _RowsBuilder:
     """Turns samples into pieces of rows. Borrows the chunks of the tar that its pending values lie in."""
 
-    def __init__(self, survey: Survey, part: _Part, missing: Missing) -> None:
+    def __init__(self, survey: Survey, part: _Part, missing: Missing, verify: VerifyImages) -> None:
         self._schema = rows_schema(survey)
         self._tar = part.tar
         self._missing = missing
         self._columns = [
-            (column.name, column.kind, extensions, converter(column.kind, survey.classes.get(column.name)))
+            (column.name, column.kind, extensions, converter(column.kind, survey.classes.get(column.name), verify))
             for column, extensions in zip(survey.columns, part.columns, strict=True)
         ]
         self._told = 0 if part.tar.compression else part.start  # up to where reading was reported
