@@ -147,7 +147,7 @@ def test_missing_images(commit_rows: Commit, tmp_path: Path) -> None:
     assert np.array_equal(ds[0]["image"], np.arange(18).reshape(2, 3, 3))
     [(_, images)] = batches(root, None, shuffle="none")
     assert [image is None for image in images] == [False, True, True, False]
-    with pytest.raises(SampleError, match=r"row 1, key 'k1'.*the image is null"):
+    with pytest.raises(SampleError, match=r"row 1, key 'k1'.*the value is missing"):
         batches(root, "cropped", shuffle="none", threads=1)
     facts = summarise(str(root)).images["image"]
     assert (facts.missing, facts.formats) == (2, {"raw": 2})

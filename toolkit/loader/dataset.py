@@ -21,6 +21,7 @@ from toolkit.loader.fetch import Fetcher
 from toolkit.loader.samples import Samples
 
 if TYPE_CHECKING:
+    from toolkit.loader.dry_run import DryRun
     from toolkit.loader.loader import Loader
     from toolkit.pipelines.slots import Pipeline
 
@@ -282,6 +283,12 @@ class Dataset:
             remainder=remainder,
             output=output,
         )
+
+    def dry_run(self, pipeline: Pipeline, samples: int = 8) -> DryRun:
+        """Run the first samples through a pipeline, one by one: what its slots give, and errors by key."""
+        from toolkit.loader.dry_run import dry_run
+
+        return dry_run(self, pipeline, samples)
 
     def check_row(self, row: int) -> None:
         """Read every stored byte of row `row` of the view, its key and digest too. Raises CorruptShardError."""

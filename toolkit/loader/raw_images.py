@@ -67,7 +67,9 @@ def raw_images(fetcher: Fetcher, column: str, located: Located, pixels: Variable
             row = int(located.rows[i])
             shard, key = fetcher.place(row)
             raise SampleError(
-                f"shard {shard}, row {row}, key {key!r}, column {column}: {fault}. It was packed so: pack it again",
+                f"dataset {fetcher.root}, shard {shard}, row {row}, key {key!r}, column {column}: {fault}. "
+                "It was packed so: pack it again",
+                dataset=fetcher.root,
                 shard=shard,
                 row=row,
                 key=key,

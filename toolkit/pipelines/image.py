@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,9 +12,9 @@ from numpy.typing import NDArray
 
 from toolkit._native.chunks import FetchBuffer
 from toolkit._native.image import NOT_JPEG, OK, UNSUPPORTED, ImageError, ImageProgram, Scratch
+from toolkit.errors import PipelineError
+from toolkit.pipelines.image_steps import CenterCrop, DecodeImage, ImageStep, Normalize, ResizeShort
 from toolkit.pipelines.pillow import to_rgb
-from toolkit.pipelines.slots import Slot
-from toolkit.pipelines.spec import DecodeImage, Normalize
 
 __all__ = ["CompiledImage", "Failure", "decode_with_pil"]
 
@@ -35,18 +36,36 @@ class CompiledImage:
         dtype: uint8 HWC pixels, or float32 CHW after normalize.
     """
 
-    def __init__(self, slot: Slot, stages: Sequence[tuple[int, int, int]], normalize: Normalize | None) -> None:
-        decode = slot.steps[0]
+    def __init__(self, column: str, steps: Sequence[ImageStep]) -> None:
+        decode = steps[0]
         self._max_pixels = decode.max_pixels if isinstance(decode, DecodeImage) else 0
+        stages: list[tuple[int, int, int]] = []
         scale = bias = None
-        if normalize is not None:
-            # One multiply and one add a value: pixel / 255 / std - mean / std, rounded once to float32.
-            scale = [1 / (255 * std) for std in normalize.std]
-            bias = [-mean / std for mean, std in zip(normalize.mean, normalize.std, strict=True)]
+        for step in steps[1:]:
+            match step:
+                case ResizeShort(size):
+                    stages.append((size, 0, 0))
+                case CenterCrop(height, width) if stages and stages[-1][1] == 0:
+                    stages[-1] = (stages[-1][0], height, width)
+                case CenterCrop(height, width):
+                    stages.append((0, height, width))
+                case Normalize(mean, std):
+                    # One multiply and one add a value: pixel / 255 / std - mean / std, rounded once to float32.
+                    scale = [1 / (255 * value) for value in std]
+                    bias = [-of / value for of, value in zip(mean, std, strict=True)]
+                case _:
+                    raise PipelineError(f"column {column!r}: {type(step).__name__} is not built yet")
         self._program = ImageProgram(stages, scale=scale, bias=bias, max_pixels=self._max_pixels)
-        self.column = slot.column
+        self._steps = len(steps)
+        self.column = column
         self.shape: tuple[int, ...] | None = self._program.output_shape
         self.dtype: np.dtype[np.uint8] | np.dtype[np.float32] = self._program.output_dtype
+        self.logical_dtype = self.dtype.name
+        self.random = False
+
+    def kernels(self) -> list[tuple[int, str]]:
+        """Return what runs each step, by its index."""
+        return [(index, "libjpeg-turbo, or PIL" if index == 0 else "native, fused") for index in range(self._steps)]
 
     def run(
         self,
@@ -55,6 +74,7 @@ class CompiledImage:
         buffer: FetchBuffer,
         out: NDArray[np.generic] | list[NDArray[np.generic] | None],
         scratch: Scratch,
+        keys: NDArray[np.uint64] | None = None,
     ) -> list[Failure]:
         """Decode and transform the encoded images at `addresses` into `out`; return those that failed.
 
@@ -64,6 +84,7 @@ class CompiledImage:
             buffer: What the addresses point into.
             out: (n, *shape) with a fixed shape, else a list of n places.
             scratch: This thread's own.
+            keys: uint64 (n,): the samples' keys, where a step draws.
         """
         missing = np.flatnonzero(lengths < 0)
         if len(missing):
@@ -104,7 +125,7 @@ class CompiledImage:
                 failures.append(Failure(i, "decode_image", str(error)))
         return failures
 
-    def decode(self, encoded: bytes, scratch: Scratch) -> NDArray[np.generic]:
+    def decode(self, encoded: bytes, scratch: Scratch, key: int | None = None) -> NDArray[np.generic]:
         """Decode and transform one image into an array of its own. Raises ImageError or ValueError."""
         try:
             return self._program.decode(encoded, scratch)
@@ -113,23 +134,37 @@ class CompiledImage:
                 raise
         return self._program.apply(decode_with_pil(encoded, self._max_pixels), scratch)
 
-    def transform(
-        self, pixels: NDArray[np.uint8], out: NDArray[np.generic] | None, scratch: Scratch
-    ) -> NDArray[np.generic]:
-        """Transform an image that is decoded already, as run() does.
+    def run_raw(
+        self,
+        addresses: NDArray[np.uint64],
+        sizes: NDArray[np.int64],
+        out: NDArray[np.generic],
+        scratch: Scratch,
+        keys: NDArray[np.uint64] | None = None,
+    ) -> list[Failure]:
+        """Transform pictures that are stored as pixels into `out`, without decoding; return those that failed.
 
         Args:
-            pixels: uint8 (height, width, 3), RGB.
-            out: Where the result goes, of `shape`; a new array when None.
+            addresses: uint64 (n,), first byte of each: uint8 (height, width, channels), upright.
+            sizes: int64 (n, 3), height, width and channels of each.
+            out: (n, *shape); the pipeline must have a fixed shape. See `apply` for one picture of any.
             scratch: This thread's own.
-
-        Raises:
-            ImageError, ValueError: It can't be transformed.
+            keys: As in `run`.
         """
-        if out is None:
-            return self._program.apply(pixels, scratch)
-        self._program.run_pixels(pixels, out.ctypes.data, out.nbytes, scratch)
-        return out
+        failures = []
+        for i, (address, size) in enumerate(zip(addresses.tolist(), sizes.tolist(), strict=True)):
+            held = (ctypes.c_uint8 * (size[0] * size[1] * size[2])).from_address(address)
+            try:
+                self._program.run_pixels(
+                    np.frombuffer(held, np.uint8).reshape(size), out[i].ctypes.data, out[i].nbytes, scratch
+                )
+            except (ImageError, ValueError, MemoryError) as error:
+                failures.append(Failure(i, "decode_image", str(error)))
+        return failures
+
+    def apply(self, pixels: NDArray[np.uint8], scratch: Scratch, key: int | None = None) -> NDArray[np.generic]:
+        """Transform uint8 (height, width, channels) pixels into an array of its own. Raises as decode does."""
+        return self._program.apply(pixels, scratch)
 
 
 def decode_with_pil(encoded: bytes, max_pixels: int) -> NDArray[np.uint8]:
