@@ -14,7 +14,15 @@ from setuptools import Extension, setup
 NATIVE = Path("toolkit/_native")
 # Extension stem -> (pkg-config module, Debian package, Fedora package).
 SYSTEM_LIBRARIES = {"image": ("libjpeg", "libjpeg62-turbo-dev", "libjpeg-turbo-devel")}
-COMPILE_ARGS = ["-O3", "-std=gnu11", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Wno-cast-function-type"]
+COMPILE_ARGS = [
+    "-O3",
+    "-std=gnu11",
+    "-ffp-contract=off",
+    "-Wall",
+    "-Wextra",
+    "-Wno-unused-parameter",
+    "-Wno-cast-function-type",
+]
 
 
 def _pkg_config(module: str, debian: str, fedora: str) -> dict[str, list[str]]:

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 
 from toolkit.errors import PipelineError, did_you_mean
 from toolkit.format.schema import Column, Kind
+from toolkit.pipelines import image_steps as steps
 from toolkit.pipelines.image import CompiledImage
 from toolkit.pipelines.slots import Pipeline, Slot
 from toolkit.pipelines.spec import CenterCrop, DecodeImage, Normalize, ResizeShort, step_text
 
 __all__ = ["compile_pipeline"]
 
+_MAX_BYTES = 1 << 30
 _PIXELS = "uint8 height x width x 3 pixels"
 _TENSOR = "a float32 3 x height x width tensor"
 
@@ -40,24 +42,33 @@ def _compile(slot: Slot, column: Column) -> CompiledImage:
         raise _misfit(slot, 0, "an image column", f"a {column.kind.value} column")
     if not isinstance(slot.steps[0], DecodeImage):
         raise _misfit(slot, 0, _PIXELS, "encoded image bytes: put .decode_image() first")
-    stages: list[tuple[int, int, int]] = []
-    normalize: Normalize | None = None
-    for place, step in enumerate(slot.steps[1:], start=1):
-        if isinstance(step, DecodeImage):
+    built: list[steps.ImageStep] = []
+    for place, step in enumerate(slot.steps):
+        if place and isinstance(step, DecodeImage):
             raise _misfit(slot, place, "encoded image bytes", f"{_PIXELS}: decode once")
-        if normalize is not None:
+        if built and isinstance(built[-1], steps.Normalize):
             raise _misfit(slot, place, _PIXELS, f"{_TENSOR}: move normalize to the end")
         match step:
+            case DecodeImage(max_pixels):
+                built.append(
+                    steps.DecodeImage(
+                        mode=steps.Mode.RGB,
+                        exif=True,
+                        max_pixels=max_pixels,
+                        max_bytes=_MAX_BYTES,
+                        truncated=steps.Truncated.ERROR,
+                        accuracy=steps.Accuracy.EXACT,
+                        icc=False,
+                    )
+                )
             case ResizeShort(size):
-                stages.append((size, 0, 0))
-            case CenterCrop(height, width) if stages and stages[-1][1] == 0:
-                stages[-1] = (stages[-1][0], height, width)
+                built.append(steps.ResizeShort(size, steps.Filter.BILINEAR))
             case CenterCrop(height, width):
-                stages.append((0, height, width))
-            case Normalize():
-                normalize = step
+                built.append(steps.CenterCrop(height, width))
+            case Normalize(mean, std):
+                built.append(steps.Normalize(mean, std))
     try:
-        return CompiledImage(slot, stages, normalize)
+        return CompiledImage(slot.column, built)
     except ValueError as error:
         raise PipelineError(f"slot {slot.column!r}: {error}") from error
 
