@@ -1,6 +1,7 @@
 """What the steps of an image slot mean, said with PIL, numpy and Python's integers, one step after the other.
 
-Randomness is generator version 1 in pure Python. Resize is pillow_resample's, so that it holds whichever PIL is installed.
+Randomness is generator version 1 in pure Python. Resize and gray are spelled out, so that they hold whichever PIL is
+installed.
 """
 
 from __future__ import annotations

@@ -9,26 +9,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from image_slots import MODES, compiled
 from pictures import picture
 from PIL import Image, ImageEnhance
 from pillow_resample import STOCK_PILLOW
 
 from toolkit._native.image import Scratch
 from toolkit.pipelines import image_steps as steps
-from toolkit.pipelines.image import CompiledImage
-
-DECODE = steps.DecodeImage(
-    mode=steps.Mode.RGB,
-    exif=True,
-    max_pixels=100_000_000,
-    max_bytes=1 << 30,
-    truncated=steps.Truncated.ERROR,
-    accuracy=steps.Accuracy.EXACT,
-    icc=False,
-)
-GRAY = {**{name: getattr(DECODE, name) for name in DECODE.__slots__}, "mode": steps.Mode.GRAY}
-RGBA = {**GRAY, "mode": steps.Mode.RGBA}
-DECODES = {"RGB": DECODE, "L": steps.DecodeImage(**GRAY), "RGBA": steps.DecodeImage(**RGBA)}
 
 
 def image_of(mode: str, width: int, height: int, seed: int = 0) -> Image.Image:
@@ -43,7 +30,7 @@ def check(chain: list[Any], mode: str, width: int, height: int, key: int = 0) ->
     image = image_of(mode, width, height, key % 1000)
     pixels = np.asarray(image)
     pixels = pixels[:, :, None] if pixels.ndim == 2 else pixels
-    made = CompiledImage("image", [DECODES[mode], *chain]).apply(np.ascontiguousarray(pixels), Scratch(), key)
+    made = compiled(*chain, mode=mode).apply(np.ascontiguousarray(pixels), Scratch(), key)
     expected = oracle.apply(image, chain, key)
     assert made.shape == expected.shape
     assert np.array_equal(made, expected)
@@ -53,7 +40,7 @@ FILTERS = list(steps.Filter)
 SIZES = [(64, 48), (33, 70), (7, 5), (1, 1)]
 
 
-@pytest.mark.parametrize("mode", DECODES)
+@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("filter", FILTERS)
 def test_resize(filter: steps.Filter, mode: str) -> None:
     for width, height in SIZES:
@@ -75,7 +62,7 @@ def test_flips_and_crops_before_a_resize(filter: steps.Filter) -> None:
         check([steps.Crop(2, 3, 30, 40), *flip, steps.Resize(20, 20, filter), *flip], "RGB", 64, 48)
 
 
-@pytest.mark.parametrize("mode", DECODES)
+@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(
     "chain",
     [
@@ -100,7 +87,7 @@ def test_places(chain: list[Any], mode: str) -> None:
         check(chain, mode, width, height)
 
 
-@pytest.mark.parametrize("mode", DECODES)
+@pytest.mark.parametrize("mode", MODES)
 def test_random_steps(mode: str) -> None:
     chains: list[list[Any]] = [
         [steps.RandomCrop(20, 31)],
@@ -119,7 +106,7 @@ def test_random_steps(mode: str) -> None:
 JITTER = steps.ColorJitter((0.4, 1.6), (0.4, 1.6), (0.0, 2.0), (-0.5, 0.5))
 
 
-@pytest.mark.parametrize("mode", DECODES)
+@pytest.mark.parametrize("mode", MODES)
 def test_color_jitter(mode: str) -> None:
     parts = [
         steps.ColorJitter((0.0, 3.0), None, None, None),
@@ -136,7 +123,7 @@ def test_color_jitter(mode: str) -> None:
         check([JITTER, steps.HFlip(0.5), JITTER, steps.CenterCrop(40, 20)], mode, 40, 30, key)
 
 
-@pytest.mark.parametrize("mode", DECODES)
+@pytest.mark.parametrize("mode", MODES)
 def test_the_oracle_is_image_enhance(mode: str) -> None:
     image = image_of(mode, 60, 50)
     for factor in (0.0, 0.3, 1.0, 1.7):
@@ -163,7 +150,7 @@ def test_hue_of_every_colour() -> None:
     colours = np.stack(np.meshgrid(levels, levels, levels), axis=-1).reshape(len(levels), -1, 3)
     for factor in (-0.5, -0.1, 0.0, 0.21, 0.5):
         chain = [steps.ColorJitter(None, None, None, (factor, factor))]
-        made = CompiledImage("image", [DECODE, *chain]).apply(np.ascontiguousarray(colours), Scratch(), 1)
+        made = compiled(*chain).apply(np.ascontiguousarray(colours), Scratch(), 1)
         assert np.array_equal(made, np.asarray(oracle.turn_hue(Image.fromarray(colours), factor)))
 
 

@@ -191,7 +191,7 @@ class CompiledImage:
         return self.apply(decode_with_pil(encoded, self._decode), scratch, key)
 
     def apply(self, pixels: NDArray[np.uint8], scratch: Scratch, key: int | None = None) -> NDArray[Any]:
-        """Transform uint8 (height, width, channels) pixels into an array of its own. Raises ImageError or ValueError."""
+        """Transform uint8 (height, width, channels) pixels into an array of its own. Raises as decode does."""
         return self._program.apply(pixels, scratch, key)
 
     def _one_by_one(
@@ -258,9 +258,7 @@ def _split(steps: Sequence[ImageStep]) -> tuple[list[tuple[Any, ...]], dict[str,
                 if finish:
                     raise ValueError("normalize takes uint8 pixels: put cast, layout or another normalize behind it")
                 if len(mean) != len(std) or not all(value >= _LEAST_STD for value in std):
-                    raise ValueError(
-                        f"normalize needs a std of {_LEAST_STD} or more for each mean, not {std} for {mean}"
-                    )
+                    raise ValueError(f"normalize needs a std of {_LEAST_STD} or more a mean, not {std} for {mean}")
                 # One multiply and one add a value: pixel / 255 / std - mean / std, rounded once to float32.
                 finish["scale"] = [1 / (255 * value) for value in std]
                 finish["bias"] = [-of / value for of, value in zip(mean, std, strict=True)]

@@ -19,8 +19,8 @@ def decode_with_pil(encoded: bytes, step: DecodeImage) -> NDArray[np.uint8]:
     """Decode any format PIL knows to uint8 (height, width, channels of the step's mode).
 
     What PIL makes of it, with two exceptions: 16-bit gray keeps its upper bytes, as 16-bit colour does in PIL (which
-    itself cuts such values at 255); and numbers that are no pixels (modes I and F) are refused. Of an animation the first
-    frame is taken.
+    itself cuts such values at 255); and numbers that are no pixels (modes I and F) are refused. Of an animation the
+    first frame is taken.
 
     Raises:
         ValueError: It is no image, is truncated, holds no pixels, or exceeds a limit.
