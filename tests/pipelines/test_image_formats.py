@@ -1,4 +1,4 @@
-"""Decoding: modes, colour profiles, limits, and every kind of damaged or unusual image: PIL's pixels or a clear error."""
+"""Decoding: modes, colour profiles, limits, and damaged or unusual images: PIL's pixels or a clear error."""
 
 from __future__ import annotations
 
