@@ -17,17 +17,35 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from toolkit.loader.dataset import Dataset, open
     from toolkit.loader.loader import Loader
-    from toolkit.pipelines.slots import Pipeline, Slot, pipeline, slot
+    from toolkit.pipelines.batch_maps import BatchMap, batch_map
+    from toolkit.pipelines.slots import Chain, Pipeline, Slot, chain, pipeline, slot
 
-__all__ = ["Dataset", "Loader", "Pipeline", "Slot", "__version__", "open", "pipeline", "slot"]
+__all__ = [
+    "BatchMap",
+    "Chain",
+    "Dataset",
+    "Loader",
+    "Pipeline",
+    "Slot",
+    "__version__",
+    "batch_map",
+    "chain",
+    "open",
+    "pipeline",
+    "slot",
+]
 
 __version__ = "0.1.0.dev0"
 
 _HOMES = {
+    "BatchMap": "toolkit.pipelines.batch_maps",
+    "Chain": "toolkit.pipelines.slots",
     "Dataset": "toolkit.loader.dataset",
     "Loader": "toolkit.loader.loader",
     "Pipeline": "toolkit.pipelines.slots",
     "Slot": "toolkit.pipelines.slots",
+    "batch_map": "toolkit.pipelines.batch_maps",
+    "chain": "toolkit.pipelines.slots",
     "open": "toolkit.loader.dataset",
     "pipeline": "toolkit.pipelines.slots",
     "slot": "toolkit.pipelines.slots",

@@ -141,11 +141,12 @@ class FormatError(ToolkitError):
 class SampleError(ToolkitError):
     """A stored sample that can't be decoded or transformed.
 
-    Attributes: shard, row (row of the split), key, slot, step.
+    Attributes: dataset (its folder), shard, row (row of the split), key, slot, step.
     """
 
-    def __init__(self, message: str, *, shard: str, row: int, key: str, slot: str, step: str) -> None:
+    def __init__(self, message: str, *, dataset: str, shard: str, row: int, key: str, slot: str, step: str) -> None:
         super().__init__(message)
+        self.dataset = dataset
         self.shard = shard
         self.row = row
         self.key = key

@@ -13,21 +13,15 @@ from format.arrow_values import LEAVES, TYPES, arrays, make_array
 from format.pure_reader import PureReader
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from loader.tables import keyed
 
 import toolkit
 from toolkit.errors import SampleError
 from toolkit.loader.verify import Level, verify
 
 
-def keyed(columns: dict[str, pa.Array]) -> pa.RecordBatch:
-    rows = len(next(iter(columns.values())))
-    fields = [pa.field("__key__", pa.string(), nullable=False), *((n, a.type) for n, a in columns.items())]
-    keys = pa.array([f"k{i}" for i in range(rows)], pa.string())
-    return pa.RecordBatch.from_arrays([keys, *columns.values()], schema=pa.schema(fields))
-
-
 def is_number(dtype: pa.DataType) -> bool:
-    return pa.types.is_integer(dtype) or pa.types.is_floating(dtype)
+    return pa.types.is_integer(dtype) or pa.types.is_floating(dtype) or pa.types.is_boolean(dtype)
 
 
 @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

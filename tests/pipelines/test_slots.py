@@ -2,15 +2,17 @@ from __future__ import annotations
 
 import pickle
 
+import pyarrow as pa
 import pytest
 
 import toolkit
 from toolkit import slot
 from toolkit.errors import PipelineError
-from toolkit.format.schema import image_column, label_column
+from toolkit.format.schema import IMAGE_TYPE, image_column, label_column
 from toolkit.pipelines.build import compile_pipeline
 
 COLUMNS = (image_column("image"), label_column("label", "0" * 64))
+SCHEMA = pa.schema({"image": IMAGE_TYPE, "label": pa.int64()})
 
 
 def test_slots_are_immutable_data() -> None:
@@ -20,7 +22,7 @@ def test_slots_are_immutable_data() -> None:
     assert small == slot("image").decode_image().resize_short(32)
     assert hash(small) == hash(slot("image").decode_image().resize_short(32))
     assert pickle.loads(pickle.dumps(large)) == large
-    assert "ResizeShort(size=32)" in repr(small)
+    assert repr(small) == 'slot("image").decode_image().resize_short(32)'
 
 
 def test_describe_says_what_changes_samples() -> None:
@@ -42,7 +44,7 @@ def test_describe_says_what_changes_samples() -> None:
 )
 def test_steps_that_do_not_fit_are_named(build: object, says: str) -> None:
     with pytest.raises(PipelineError, match=says):
-        compile_pipeline(toolkit.pipeline(build()), COLUMNS)  # type: ignore[operator]
+        compile_pipeline(toolkit.pipeline(build()), COLUMNS, SCHEMA)  # type: ignore[operator]
 
 
 @pytest.mark.parametrize(
@@ -55,7 +57,7 @@ def test_steps_that_do_not_fit_are_named(build: object, says: str) -> None:
         (lambda s: s.resize_short(0), "size must be a positive int, got 0"),
         (lambda s: s.center_crop((3, -1)), "width must be a positive int"),
         (lambda s: s.center_crop((1, 2, 3)), "one number or"),
-        (lambda s: s.normalize((0, 0, float("nan")), (1, 1, 1)), "must be finite"),
+        (lambda s: s.normalize((0, 0, float("nan")), (1, 1, 1)), "must be a finite number"),
         (lambda s: s.normalize((0, 0, 0), (1, 1e-42, 1)), "no smaller than"),
         (lambda s: s.resize_short(2.5), "positive int, got 2.5"),
     ],
@@ -70,3 +72,128 @@ def test_two_slots_of_one_column_and_things_that_are_no_slots() -> None:
         toolkit.pipeline(slot("image"), slot("image"))
     with pytest.raises(PipelineError, match="got str"):
         toolkit.pipeline("image")  # type: ignore[arg-type]
+
+
+def test_a_pipeline_reads_as_it_is_written() -> None:
+    made = toolkit.pipeline(
+        slot("image", name="small", optional=True, fill=0, sync="a").decode_image(mode="gray").resize((3, 4)),
+        slot("label").scalar("int64"),
+        batch_maps=[max],
+    )
+    assert repr(made) == (
+        "pipeline(\n"
+        '    slot("image", name="small", optional=True, fill=0, sync="a").decode_image(mode="gray").resize((3, 4)),\n'
+        '    slot("label").scalar("int64"),\n'
+        "    batch_maps=[max],\n"
+        ")"
+    )
+    assert eval(repr(made), {"slot": slot, "pipeline": toolkit.pipeline, "max": max}) == made
+    assert hash(made) == hash(pickle.loads(pickle.dumps(made)))
+    assert made.required_columns == ("image", "label")
+
+
+DECODED = slot("image").decode_image()
+BASE = toolkit.pipeline(DECODED.random_crop(8), slot("label").scalar("int64"))
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        toolkit.pipeline(slot("label").scalar("int64"), DECODED.random_crop(8)),
+        toolkit.pipeline(slot("image").decode_image(max_bytes=1, truncated="warn").random_crop(8), *BASE.slots[1:]),
+        toolkit.pipeline(slot("image", sync="").decode_image().random_crop(8), *BASE.slots[1:]),
+        toolkit.pipeline(DECODED.random_crop(8), slot("label", sync="other").scalar("int64")),
+    ],
+)
+def test_describe_leaves_out_what_changes_no_sample(same: toolkit.Pipeline) -> None:
+    assert same.describe() == BASE.describe()
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        toolkit.pipeline(slot("image").decode_image(accuracy="fast").random_crop(8), *BASE.slots[1:]),
+        toolkit.pipeline(slot("image").decode_image(exif=False).random_crop(8), *BASE.slots[1:]),
+        toolkit.pipeline(slot("image", sync="own").decode_image().random_crop(8), *BASE.slots[1:]),
+        toolkit.pipeline(slot("image", name="i").decode_image().random_crop(8), *BASE.slots[1:]),
+        toolkit.pipeline(slot("image", optional=True, fill=1).decode_image().random_crop(8), *BASE.slots[1:]),
+        toolkit.pipeline(DECODED.random_crop(8), slot("label").scalar("int32")),
+        toolkit.pipeline(DECODED.random_crop(8)),
+        toolkit.pipeline(*BASE.slots, batch_maps=[max]),
+        toolkit.pipeline(*BASE.slots, batch_maps=[toolkit.batch_map(max, version=2)]),
+        toolkit.pipeline(DECODED.crop(0, 0, 8, 8), *BASE.slots[1:]),
+    ],
+)
+def test_describe_changes_with_what_does(other: toolkit.Pipeline) -> None:
+    assert other.describe() != BASE.describe()
+
+
+def test_slots_of_other_columns_draw_alike_and_second_views_on_their_own() -> None:
+    groups = toolkit.pipeline(
+        slot("image"), slot("mask"), slot("image", name="view"), slot("mask", name="mask of view"), slot("label")
+    ).sync_groups
+    assert groups == {"image": "", "mask": "", "label": "", "view": "#1", "mask of view": "#1"}
+
+
+def test_sync_names_a_slot_or_a_group() -> None:
+    groups = toolkit.pipeline(
+        slot("image"),
+        slot("image", name="large", sync="image"),
+        slot("image", name="view"),
+        slot("depth", sync="large"),
+        slot("left", sync="pair"),
+        slot("right", sync="pair"),
+        slot("own", sync="own"),
+    ).sync_groups
+    assert groups == {
+        "image": "",
+        "large": "",
+        "view": "#1",
+        "depth": "",
+        "left": "pair",
+        "right": "pair",
+        "own": "own",
+    }
+    with pytest.raises(PipelineError, match="the slots a, b sync with each other in a circle"):
+        toolkit.pipeline(slot("a", sync="b"), slot("b", sync="a"))
+
+
+@pytest.mark.parametrize(
+    ("made", "says"),
+    [
+        (toolkit.pipeline(slot("imgae")), r"no column 'imgae'; it has image, label\. Did you mean 'image'"),
+        (toolkit.pipeline(slot("image", name="label")), "the column 'label' passes through under that name"),
+        (toolkit.pipeline(slot("image").scalar("int64")), r"got an image column: put \.decode_image\(\) there"),
+        (toolkit.pipeline(slot("image").text()), "expected text or bytes, got an image column"),
+        (toolkit.pipeline(slot("label").text()), "got a label column"),
+        (toolkit.pipeline(slot("label").array("int64", (1,))), r"read by \.scalar\(dtype\)"),
+        (toolkit.pipeline(slot("label").npy()), "got a label column"),
+        (toolkit.pipeline(slot("label", optional=True, fill=300).scalar("uint8")), "fill=300 doesn't fit"),
+        (toolkit.pipeline(slot("label", optional=True, fill=1.5).scalar("uint8")), "fill=1.5 doesn't fit"),
+        (toolkit.pipeline(slot("label", optional=True, fill="x").scalar("uint8")), "give a number"),
+    ],
+)
+def test_slots_that_do_not_fit_the_dataset(made: toolkit.Pipeline, says: str) -> None:
+    with pytest.raises(PipelineError, match=says):
+        compile_pipeline(made, COLUMNS, SCHEMA)
+
+
+def test_explain_shows_types_and_what_runs() -> None:
+    made = toolkit.pipeline(
+        slot("image", optional=True, fill=0).decode_image().resize_short(256).random_crop(224).normalize("imagenet"),
+        slot("label", name="target").scalar("int64").one_hot(10),
+        batch_maps=[max],
+    )
+    assert made.explain().splitlines()[1:] == [
+        "├─ image: a stored value, optional, fill 0, draws in group '' of generator 1",
+        "│  ├─ decode_image()         uint8 (?, ?, 3) HWC        native",
+        "│  ├─ resize_short(256)      uint8 (?, ?, 3) HWC        native",
+        "│  ├─ random_crop(224)       uint8 (224, 224, 3) HWC    native, random",
+        '│  └─ normalize("imagenet")  float32 (3, 224, 224) CHW  native',
+        "├─ target: a stored value 'label'",
+        '│  ├─ scalar("int64")  int64          numpy',
+        "│  └─ one_hot(10)      float32 (10,)  numpy",
+        "└─ batch maps",
+        "   └─ max",
+    ]
+    assert made.describe().startswith(made.explain().splitlines()[0].removeprefix("pipeline "))

@@ -22,6 +22,7 @@ class Batch(Mapping[str, Any]):
         positions: int64 (n,): positions of its samples in the epoch's order.
         rows: int64 (n,): rows of the split.
         mask: bool (n,): True where a sample was delivered.
+        present: bool (n,) for each optional slot: False where its value was missing and `fill` stands for it.
     """
 
     def __init__(
@@ -31,6 +32,7 @@ class Batch(Mapping[str, Any]):
         epoch: int,
         positions: NDArray[np.int64],
         rows: NDArray[np.int64],
+        present: Mapping[str, NDArray[np.bool_]],
     ) -> None:
         self._columns = columns
         self._fetcher = fetcher
@@ -38,6 +40,7 @@ class Batch(Mapping[str, Any]):
         self.positions = positions
         self.rows = rows
         self.mask = np.ones(len(rows), np.bool_)
+        self.present = present
 
     def __getitem__(self, column: str) -> Any:
         return self._columns[column]

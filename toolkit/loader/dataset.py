@@ -22,6 +22,7 @@ from toolkit.format.tables import ShardIndex, parse_label_table, parse_schema_ta
 from toolkit.loader.fetch import Fetcher
 
 if TYPE_CHECKING:
+    from toolkit.loader.dry_run import DryRun
     from toolkit.loader.loader import Loader
     from toolkit.pipelines.slots import Pipeline
 
@@ -279,6 +280,12 @@ class Dataset:
             remainder=remainder,
             output=output,
         )
+
+    def dry_run(self, pipeline: Pipeline, samples: int = 8) -> DryRun:
+        """Run the first samples through a pipeline, one by one: what its slots give, and errors by key."""
+        from toolkit.loader.dry_run import dry_run
+
+        return dry_run(self, pipeline, samples)
 
     def _sample(self, row: int) -> dict[str, Any]:
         located = self.fetcher.locate(np.array([row], np.int64))

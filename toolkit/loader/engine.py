@@ -12,7 +12,7 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from toolkit.errors import LoaderError
 from toolkit.loader.fetch import Fetcher
-from toolkit.loader.stages import ColumnStage, WorkerMemory
+from toolkit.loader.stage import ColumnStage, Part, WorkerMemory
 from toolkit.loader.stats import LoaderStats
 from toolkit.memory.pool import BlockPool
 
@@ -29,6 +29,8 @@ __all__ = ["Engine", "PlannedBatch"]
 
 _PARTS_A_THREAD = 2  # enough that no thread idles at the end of a batch, few enough that the GIL is taken rarely
 _LARGEST_PART = 16  # samples; bounds how long close() and Ctrl-C wait
+_LOOK_SECONDS = 0.1  # between looks at functions of the user's own
+_LEAVE_SECONDS = 0.1  # that close() waits for them
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,32 +44,43 @@ class PlannedBatch:
 
 @dataclass(slots=True)
 class FilledBatch:
-    """A batch with its columns' memory; `done` is set when every part is filled or failed."""
+    """A batch with its columns' memory; `done` is set when every part is filled or failed.
+
+    `present`: bool (n,) of each optional slot, where a sample has it.
+    """
 
     planned: PlannedBatch
     columns: dict[str, Any]
+    present: dict[str, NDArray[np.bool_]]
     parts_left: int
     error: tuple[int, BaseException] | None = None
     done: threading.Event = field(default_factory=threading.Event)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def finish_part(self, start: int, error: BaseException | None) -> None:
-        """Note that the part at `start` is over. Of several errors the one of the first sample is kept."""
+    def finish_part(self, start: int, error: BaseException | None) -> bool:
+        """Note that the part at `start` is over; was it the last? Of several errors the first sample's is kept."""
         with self.lock:
             if error is not None and (self.error is None or start < self.error[0]):
                 self.error = (start, error)
             self.parts_left -= 1
-            last = self.parts_left == 0
-        if last:
-            self.done.set()
+            return self.parts_left == 0
+
+
+# Changes a batch's columns when all of them are filled: on a worker, whose memory notes a function that runs.
+Finish = Callable[[PlannedBatch, dict[str, Any], WorkerMemory], dict[str, Any]]
 
 
 @dataclass(slots=True)
 class _Work:
-    """What workers share: parts to fill, and whether to stop."""
+    """What workers share: parts to fill, what is done with a whole batch, and whether to stop.
+
+    `memories`: of the workers, for the consumer to see which functions of the user's own they are in.
+    """
 
     stages: list[ColumnStage]
     fetcher: Fetcher
+    finish: Finish
+    memories: list[WorkerMemory] = field(default_factory=list)
     parts: queue.SimpleQueue[tuple[FilledBatch, int, int] | None] = field(default_factory=queue.SimpleQueue)
     closed: bool = False
 
@@ -81,6 +94,7 @@ class Engine:
         stages: list[ColumnStage],
         fetcher: Fetcher,
         stats: LoaderStats,
+        finish: Finish,
         *,
         threads: int,
         prefetch: int,
@@ -92,8 +106,9 @@ class Engine:
         # In flight, in the consumer's hand, and the one before it that JAX or a slow `del` still holds.
         self._pool = BlockPool(keep=prefetch + 2)
         self._in_flight: deque[FilledBatch] = deque()
-        self._work = _Work(stages, fetcher)
+        self._work = _Work(stages, fetcher, finish)
         self._waited: FilledBatch | None = None
+        self._leave: float | None = None
         self._pid = os.getpid()
         self._workers = [
             threading.Thread(target=_run_worker, args=(self._work,), name=f"toolkit-loader-{i}", daemon=True)
@@ -120,7 +135,8 @@ class Engine:
             batch = self._in_flight.popleft()
             self._waited = batch
             if not self._work.closed:  # close() sets `closed` first and wakes `_waited` after: none is missed
-                batch.done.wait()
+                while not batch.done.wait(_LOOK_SECONDS):
+                    self._raise_overdue()
             self._waited = None
             if self._work.closed:
                 raise StopIteration  # closed under our hands: the loader says that batches are missing
@@ -142,9 +158,24 @@ class Engine:
         self._in_flight.clear()
         # Not from a worker: the garbage collector may run this in one that holds a lock which the others wait for.
         if os.getpid() == self._pid and threading.current_thread() not in self._workers:
-            for worker in self._workers:
-                if worker.ident is not None:
-                    worker.join()
+            self._join()
+
+    def _join(self) -> None:
+        """Wait for the workers. One that stays in a function of the user's own is left to end with it, as a daemon."""
+        if self._leave is None:
+            self._leave = time.monotonic() + _LEAVE_SECONDS  # in all, however often close() is called on the way out
+        for worker in self._workers:
+            while worker.ident is not None and worker.is_alive():
+                worker.join(_LEAVE_SECONDS / 2)
+                if time.monotonic() > self._leave and any(memory.call is not None for memory in self._work.memories):
+                    return
+
+    def _raise_overdue(self) -> None:
+        """Raise the error of a function of the user's own that takes longer than it may."""
+        for memory in list(self._work.memories):
+            call = memory.call
+            if call is not None and time.monotonic() > call.deadline:
+                raise call.overdue()
 
     def _top_up(self) -> None:
         """Plan batches until `prefetch` are in flight besides the one that is delivered next."""
@@ -158,8 +189,9 @@ class Engine:
         samples = len(planned.rows)
         size = max(1, min(_LARGEST_PART, -(-samples // (self._threads * _PARTS_A_THREAD))))
         starts = range(0, samples, size)
-        columns = {stage.column: stage.allocate(samples, self._pool) for stage in self._work.stages}
-        batch = FilledBatch(planned, columns, len(starts))
+        columns = {stage.name: stage.allocate(samples, self._pool) for stage in self._work.stages}
+        present = {stage.name: np.ones(samples, np.bool_) for stage in self._work.stages if stage.optional}
+        batch = FilledBatch(planned, columns, present, len(starts))
         self._in_flight.append(batch)
         for start in starts:
             self._work.parts.put((batch, start, min(samples, start + size)))
@@ -174,17 +206,34 @@ def _run_worker(work: _Work) -> None:
         batch, start, stop = item
         error: BaseException | None = None
         try:
-            memory = memory or WorkerMemory()
-            located = work.fetcher.locate(batch.planned.rows[start:stop])
-            for stage in work.stages:
-                stage.fill(batch.columns[stage.column], start, located, memory)
+            if memory is None:
+                memory = WorkerMemory()
+                work.memories.append(memory)
+                memory.closed = work.closed  # it may have been closed in between
+            _fill_part(work, batch, start, stop, memory)
         except BaseException as caught:
             error = caught
-        batch.finish_part(start, error)
+        if batch.finish_part(start, error):
+            if batch.error is None and memory is not None:
+                try:
+                    batch.columns = work.finish(batch.planned, batch.columns, memory)
+                except BaseException as caught:
+                    batch.error = (0, caught)
+            batch.done.set()
         del item, batch, error
+
+
+def _fill_part(work: _Work, batch: FilledBatch, start: int, stop: int, memory: WorkerMemory) -> None:
+    planned = batch.planned
+    located = work.fetcher.locate(planned.rows[start:stop])
+    part = Part(start, located, planned.epoch, planned.positions[start:stop], batch.present)
+    for stage in work.stages:
+        stage.fill(batch.columns[stage.name], part, memory)
 
 
 def _stop(work: _Work, threads: int) -> None:
     work.closed = True
+    for memory in list(work.memories):
+        memory.closed = True
     for _ in range(threads):
         work.parts.put(None)

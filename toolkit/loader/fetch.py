@@ -79,6 +79,11 @@ class Fetcher:
         self._lock = threading.Lock()
         _fetchers.add(self)
 
+    @property
+    def root(self) -> str:
+        """The dataset's folder, for errors."""
+        return self._root
+
     def locate(self, rows: NDArray[np.int64]) -> Located:
         """Open the shards of `rows` (int64, rows of the split) and find the record batch of each.
 

@@ -16,6 +16,7 @@ from toolkit.loader.batch import Batch
 from toolkit.loader.dataset import Dataset
 from toolkit.loader.device import Output, converter
 from toolkit.loader.engine import Engine, PlannedBatch
+from toolkit.loader.maps import BatchMaps
 from toolkit.loader.order import Order, Shuffle
 from toolkit.loader.stages import make_stages
 from toolkit.loader.stats import LoaderStats
@@ -41,7 +42,7 @@ class LoaderOptions:
     Attributes:
         batch_size: Samples of a batch, on each rank.
         shuffle: "full" permutes all samples anew each epoch; "none" keeps the stored order.
-        seed: Of the order.
+        seed: Of the order, and of what the pipeline draws.
         epochs: Epochs that each iter() gives.
         prefetch: Batches in flight besides the one that is delivered next.
         threads: Worker threads; "auto" is the number of processors this process may use.
@@ -126,7 +127,7 @@ class Loader:
         self.pipeline = pipeline
         self.epoch = 0
         self._stats = LoaderStats()
-        self._compiled = compile_pipeline(pipeline, dataset.columns) if pipeline else {}
+        self._compiled = compile_pipeline(pipeline, dataset.columns, dataset.schema) if pipeline else []
         self._convert = converter(self.options.output)
         self._engine: Engine | None = None
         self._closed = False
@@ -152,17 +153,25 @@ class Loader:
         first = self.epoch
         self.epoch += options.epochs
         stages = make_stages(
-            self.dataset.columns, self.dataset.schema, self._compiled, self.dataset.fetcher, self._stats
+            self.dataset.columns,
+            self.dataset.schema,
+            self._compiled,
+            self.dataset.fetcher,
+            self._stats,
+            seed=options.seed,
         )
+        maps = BatchMaps(self.pipeline.batch_maps if self.pipeline else (), options.seed, self.dataset.root)
         self._engine = Engine(
             _plan(self.dataset, options, self._batches_an_epoch(), first),
             stages,
             self.dataset.fetcher,
             self._stats,
+            maps,
             threads=options.threads,
             prefetch=options.prefetch,
         )
-        return _Iteration(self._deliver(self._engine))
+        dtypes = {stage.name: stage.dtype for stage in stages}
+        return _Iteration(self._deliver(self._engine, dtypes))
 
     def __enter__(self) -> Self:
         return self
@@ -196,14 +205,16 @@ class Loader:
         whole, rest = divmod(len(self.dataset), self.options.batch_size * self.options.world_size)
         return whole + (1 if rest and self.options.remainder is Remainder.KEEP else 0)
 
-    def _deliver(self, engine: Engine) -> Iterator[Batch]:
+    def _deliver(self, engine: Engine, dtypes: dict[str, str | None]) -> Iterator[Batch]:
         delivered, planned_batches = 0, len(self)
         try:
             for filled in engine:
                 delivered += 1
                 planned = filled.planned
-                columns = {name: self._convert(values) for name, values in filled.columns.items()}
-                batch = Batch(columns, self.dataset.fetcher, planned.epoch, planned.positions, planned.rows)
+                columns = {name: self._convert(values, dtypes.get(name)) for name, values in filled.columns.items()}
+                batch = Batch(
+                    columns, self.dataset.fetcher, planned.epoch, planned.positions, planned.rows, filled.present
+                )
                 del filled, columns  # the consumer alone decides how long a batch lives
                 yield batch
                 del batch

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolkit._native.permute import permute
+from toolkit.pipelines.randomness import fold_all
 
 __all__ = ["ORDER_VERSION", "Order", "Shuffle"]
 
 ORDER_VERSION = 1
-_MASK = (1 << 64) - 1
 
 
 class Shuffle(enum.Enum):
@@ -39,16 +39,5 @@ class Order:
         if self.shuffle is Shuffle.NONE:
             return positions.copy()
         out = np.empty_like(positions)
-        permute(self.samples, _key(ORDER_VERSION, self.seed, epoch), positions, out)
+        permute(self.samples, fold_all(ORDER_VERSION, self.seed, epoch), positions, out)
         return out
-
-
-def _key(*parts: int) -> int:
-    """Fold integers into 64 bits: each is added and mixed by splitmix64's finaliser, so that (1, 2) is not (2, 1)."""
-    state = 0
-    for part in parts:
-        state = (state + part + 0x9E3779B97F4A7C15) & _MASK
-        state = ((state ^ (state >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
-        state = ((state ^ (state >> 27)) * 0x94D049BB133111EB) & _MASK
-        state ^= state >> 31
-    return state

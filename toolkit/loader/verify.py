@@ -144,7 +144,8 @@ class _SplitCheck:
         self._decoders: dict[str, CompiledImage] = {}
         if decode:
             images = [slot(c.name).decode_image() for c in dataset.columns if c.kind is Kind.IMAGE]
-            self._decoders = compile_pipeline(pipeline(*images), dataset.columns)
+            compiled = compile_pipeline(pipeline(*images), dataset.columns, dataset.schema)
+            self._decoders = {each.slot.column: each.image for each in compiled if each.image is not None}
 
     def shard(self, shard: int) -> list[Finding]:
         """Check one shard."""

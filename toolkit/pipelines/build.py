@@ -3,76 +3,137 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
 
 from toolkit.errors import PipelineError, did_you_mean
-from toolkit.format.schema import Column, Kind
-from toolkit.pipelines import image_steps as steps
+from toolkit.format.schema import IMAGE_TYPE, Column, Kind
+from toolkit.pipelines.arrays import convert_numbers
 from toolkit.pipelines.image import CompiledImage
+from toolkit.pipelines.image_steps import DecodeImage, ImageStep, Normalize
 from toolkit.pipelines.slots import Pipeline, Slot
-from toolkit.pipelines.spec import CenterCrop, DecodeImage, Normalize, ResizeShort, step_text
+from toolkit.pipelines.state import State, ValueKind
+from toolkit.pipelines.value_steps import Array, Bytes, Json, Npy, Text
+from toolkit.pipelines.values import ValueProgram
 
-__all__ = ["compile_pipeline"]
+__all__ = ["CompiledSlot", "compile_pipeline", "stored_state"]
 
-_MAX_BYTES = 1 << 30
-_PIXELS = "uint8 height x width x 3 pixels"
-_TENSOR = "a float32 3 x height x width tensor"
+_DECODERS = (DecodeImage, Bytes, Text, Json, Npy, Array)
+_BINARY = (pa.binary(), pa.large_binary())
+_TEXT = (pa.string(), pa.large_string())
 
 
-def compile_pipeline(pipeline: Pipeline, columns: Sequence[Column]) -> dict[str, CompiledImage]:
-    """Return what runs for each column that a slot names.
+@dataclass(frozen=True, slots=True)
+class CompiledSlot:
+    """A slot that fits its column.
+
+    Attributes:
+        slot: The slot.
+        stored: What the column holds.
+        states: The value after each step.
+        image: What decodes and transforms images, for the first `image_steps` steps; None for other columns.
+        values: The steps behind those.
+        group: The sync group that its random steps draw in.
+    """
+
+    slot: Slot
+    stored: State
+    states: tuple[State, ...]
+    image: CompiledImage | None
+    image_steps: int
+    values: ValueProgram
+    group: str
+
+    @property
+    def output(self) -> State:
+        """What batches get."""
+        return self.states[-1] if self.states else self.stored
+
+    @property
+    def reads_bytes(self) -> bool:
+        """Whether the first step wants a text's bytes and not its str."""
+        return bool(self.slot.steps) and isinstance(self.slot.steps[0], _DECODERS)
+
+
+def compile_pipeline(pipeline: Pipeline, columns: Sequence[Column], schema: pa.Schema) -> list[CompiledSlot]:
+    """Return what runs for each slot, in order.
 
     Raises:
-        PipelineError: A slot names no column, or a step doesn't fit what comes before it.
+        PipelineError: A slot names no column, a step doesn't fit what comes before it, or a name is taken.
     """
     by_name = {column.name: column for column in columns}
-    compiled = {}
     for slot in pipeline.slots:
         if slot.column not in by_name:
             raise PipelineError(
-                f"slot {slot.column!r}: the dataset has no such column; it has {', '.join(by_name)}."
+                f"slot {slot.name!r}: the dataset has no column {slot.column!r}; it has {', '.join(by_name)}."
                 f"{did_you_mean(slot.column, by_name)}"
             )
-        if slot.steps:
-            compiled[slot.column] = _compile(slot, by_name[slot.column])
+    read = pipeline.required_columns
+    for slot in pipeline.slots:
+        if slot.name in by_name and slot.name not in read:
+            raise PipelineError(
+                f"slot {slot.name!r} reads {slot.column!r}, and the column {slot.name!r} passes through under that "
+                "name: give the slot another name, or the column a slot of its own"
+            )
+    groups = pipeline.sync_groups
+    return [
+        _compile(slot, stored_state(by_name[slot.column], schema.field(slot.column).type), groups[slot.name])
+        for slot in pipeline.slots
+    ]
+
+
+def stored_state(column: Column, dtype: pa.DataType) -> State:
+    """Return what the values of a column are."""
+    name = str(dtype) if column.kind is Kind.VALUE else column.kind.value
+    if dtype == IMAGE_TYPE:
+        return State(ValueKind.IMAGE, column=name)
+    if dtype in _BINARY:
+        return State(ValueKind.BYTES, column=name)
+    if dtype in _TEXT:
+        return State(ValueKind.TEXT, column=name)
+    if pa.types.is_integer(dtype) or pa.types.is_floating(dtype) or pa.types.is_boolean(dtype):
+        return State(ValueKind.NUMBER, np.dtype(dtype.to_pandas_dtype()).name, (), column=name)
+    if pa.types.is_list(dtype) or pa.types.is_large_list(dtype) or pa.types.is_fixed_size_list(dtype):
+        return State(ValueKind.LIST, column=name)
+    return State(ValueKind.OBJECT, column=name)
+
+
+def _compile(slot: Slot, stored: State, group: str) -> CompiledSlot:
+    states = slot.states(stored)
+    image = None
+    split = 0
+    if slot.steps and isinstance(slot.steps[0], DecodeImage):
+        split = next((i for i, step in enumerate(slot.steps) if not isinstance(step, ImageStep)), len(slot.steps))
+        # A cast behind a function of the user's own is a step on values, and the kernels are through by then.
+        steps = [_expanded(step, states[i]) for i, step in enumerate(slot.steps[:split]) if isinstance(step, ImageStep)]
+        try:
+            image = CompiledImage(slot.column, steps)
+        except ValueError as error:
+            raise PipelineError(f"slot {slot.name!r}: {error}") from error
+    values = ValueProgram(slot.steps[split:], slot.steps[:split])
+    compiled = CompiledSlot(slot, stored, tuple(states), image, split, values, group)
+    _check_fill(slot, compiled.output)
     return compiled
 
 
-def _compile(slot: Slot, column: Column) -> CompiledImage:
-    if column.kind is not Kind.IMAGE:
-        raise _misfit(slot, 0, "an image column", f"a {column.kind.value} column")
-    if not isinstance(slot.steps[0], DecodeImage):
-        raise _misfit(slot, 0, _PIXELS, "encoded image bytes: put .decode_image() first")
-    built: list[steps.ImageStep] = []
-    for place, step in enumerate(slot.steps):
-        if place and isinstance(step, DecodeImage):
-            raise _misfit(slot, place, "encoded image bytes", f"{_PIXELS}: decode once")
-        if built and isinstance(built[-1], steps.Normalize):
-            raise _misfit(slot, place, _PIXELS, f"{_TENSOR}: move normalize to the end")
-        match step:
-            case DecodeImage(max_pixels):
-                built.append(
-                    steps.DecodeImage(
-                        mode=steps.Mode.RGB,
-                        exif=True,
-                        max_pixels=max_pixels,
-                        max_bytes=_MAX_BYTES,
-                        truncated=steps.Truncated.ERROR,
-                        accuracy=steps.Accuracy.EXACT,
-                        icc=False,
-                    )
-                )
-            case ResizeShort(size):
-                built.append(steps.ResizeShort(size, steps.Filter.BILINEAR))
-            case CenterCrop(height, width):
-                built.append(steps.CenterCrop(height, width))
-            case Normalize(mean, std):
-                built.append(steps.Normalize(mean, std))
-    try:
-        return CompiledImage(slot.column, built)
-    except ValueError as error:
-        raise PipelineError(f"slot {slot.column!r}: {error}") from error
+def _expanded(step: ImageStep, state: State) -> ImageStep:
+    """Give normalize a value for each channel where it has one for all."""
+    if isinstance(step, Normalize) and len(step.mean) == 1:
+        channels = state.channels or 1
+        return Normalize(step.mean * channels, step.std * channels)
+    return step
 
 
-def _misfit(slot: Slot, place: int, expected: str, got: str) -> PipelineError:
-    step = step_text(slot.steps[place])
-    return PipelineError(f"slot {slot.column!r}, step {place + 1} {step}: expected {expected}, got {got}")
+def _check_fill(slot: Slot, output: State) -> None:
+    if slot.fill is None or output.fixed_shape is None:
+        return
+    if isinstance(slot.fill, str):
+        raise PipelineError(f"slot {slot.name!r}: fill={slot.fill!r} can't stand for {output}: give a number")
+    if output.dtype == "bfloat16":
+        return
+    given, wanted = np.asarray(slot.fill), np.dtype(output.dtype)
+    cut = given.dtype.kind == "f" and wanted.kind != "f"
+    if cut or given.dtype.kind not in "biuf" or convert_numbers(wanted, given[None])[1].any():
+        raise PipelineError(f"slot {slot.name!r}: fill={slot.fill!r} doesn't fit {output}")

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import enum
 import importlib
-from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from toolkit.errors import UsageError
 
-__all__ = ["Output", "converter"]
+__all__ = ["Converter", "Output", "converter"]
 
 
 class Output(enum.Enum):
@@ -20,8 +19,18 @@ class Output(enum.Enum):
     JAX = "jax"
 
 
-def converter(output: Output) -> Callable[[Any], Any]:
-    """Return the function that turns a column into the output's arrays; lists stay lists, of arrays where they were.
+class Converter(Protocol):
+    """Turns a column into the output's arrays; lists stay lists, of arrays where they were.
+
+    `dtype` "bfloat16" says that the uint16 of a column mean that; numpy, which has no such type, keeps them.
+    """
+
+    def __call__(self, values: Any, dtype: str | None = None) -> Any:
+        """Return the arrays."""
+
+
+def converter(output: Output) -> Converter:
+    """Return what turns columns into the output's arrays.
 
     Raises:
         UsageError: The framework isn't installed.
@@ -33,9 +42,9 @@ def converter(output: Output) -> Callable[[Any], Any]:
     except ImportError as error:
         name = output.value
         raise UsageError(f"output={name!r} needs {name}, which is missing: pip install 'toolkit[{name}]'") from error
-    convert: Callable[[Any], Any] = module.convert
+    convert: Converter = module.convert
     return convert
 
 
-def _same(values: Any) -> Any:
+def _same(values: Any, dtype: str | None = None) -> Any:
     return values

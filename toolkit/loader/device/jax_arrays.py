@@ -26,17 +26,19 @@ except (ImportError, AttributeError):  # a private name: without it blocks come 
         pass
 
 
-def convert(values: Any) -> Any:
+def convert(values: Any, dtype: str | None = None) -> Any:
     """Return a JAX array on the default device. int64 becomes int32 unless jax_enable_x64 is set, as JAX has it.
 
     Raises:
         LoaderError: A whole number doesn't fit the narrower type: JAX itself would wrap it around.
     """
     if isinstance(values, list):
-        return [convert(value) for value in values]
+        return [convert(value, dtype) for value in values]
     if not isinstance(values, np.ndarray):
         return values
     _collect()
+    if dtype == "bfloat16" and values.dtype == np.uint16:
+        values = values.view(jax.dtypes.bfloat16)
     wanted = jax.dtypes.canonicalize_dtype(values.dtype)
     if values.dtype == wanted:
         return jax.device_put(values)

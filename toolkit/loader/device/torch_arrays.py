@@ -10,8 +10,12 @@ import torch
 __all__ = ["convert"]
 
 
-def convert(values: Any) -> Any:
+def convert(values: Any, dtype: str | None = None) -> Any:
     """Return a tensor that shares the array's memory and keeps it alive."""
     if isinstance(values, list):
-        return [convert(value) for value in values]
-    return torch.from_numpy(values) if isinstance(values, np.ndarray) else values
+        return [convert(value, dtype) for value in values]
+    if not isinstance(values, np.ndarray):
+        return values
+    if dtype == "bfloat16" and values.dtype == np.uint16:
+        return torch.from_numpy(values.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(values)

@@ -1,0 +1,127 @@
+"""The same sample draws the same, whatever batch size, threads and ranks; another one each epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from loader.tables import keyed
+
+import toolkit
+from toolkit import slot
+from toolkit.pipelines.randomness import fold_all, generator, sample_keys, step_id, step_keys
+
+ROWS = 60
+
+
+@pytest.fixture(scope="module")
+def ds(tmp_path_factory: pytest.TempPathFactory) -> toolkit.Dataset:
+    from conftest import _commit_rows
+
+    root = tmp_path_factory.mktemp("draws") / "ds"
+    columns = {name: pa.array(range(ROWS), pa.int64()) for name in ("image", "mask")}
+    _commit_rows(root, {"train": [[keyed(columns)]]})
+    return toolkit.open(root)
+
+
+def draw(value: Any, rng: np.random.Generator) -> float:
+    return float(rng.random())
+
+
+DRAWS = toolkit.chain().python(draw, "float64", random=True).python(lambda value: value, "float64")
+PIPELINE = toolkit.pipeline(
+    slot("image").then(DRAWS),
+    slot("mask").then(DRAWS),
+    slot("image", name="view").then(DRAWS),
+    slot("image", name="again", sync="image").then(DRAWS),
+)
+
+
+def collect(ds: toolkit.Dataset, pipeline: toolkit.Pipeline = PIPELINE, **options: Any) -> dict[Any, tuple[float, ...]]:
+    """Return what every sample drew in each slot, by (epoch, position)."""
+    seen = {}
+    with ds.loader(pipeline, shuffle="full", epochs=2, **options) as loader:
+        for batch in loader:
+            drawn = zip(*(batch[name].tolist() for name in ("image", "mask", "view", "again")), strict=True)
+            for position, row, values in zip(batch.positions.tolist(), batch.rows.tolist(), drawn, strict=True):
+                seen[batch.epoch, position, row] = values
+    return seen
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    batch_size=st.integers(1, ROWS), threads=st.integers(1, 4), world_size=st.integers(1, 3), seed=st.integers(0, 2**70)
+)
+def test_draws_depend_on_seed_epoch_and_position_alone(
+    ds: toolkit.Dataset, batch_size: int, threads: int, world_size: int, seed: int
+) -> None:
+    whole = collect(ds, batch_size=ROWS, threads=1, seed=seed)
+    assert len(whole) == 2 * ROWS
+    if batch_size * world_size > ROWS:
+        world_size = 1
+    remainder = "keep" if world_size == 1 else "drop"
+    seen: dict[Any, Any] = {}
+    for rank in range(world_size):
+        options = {"rank": rank, "world_size": world_size, "remainder": remainder, "seed": seed}
+        seen |= collect(ds, batch_size=batch_size, threads=threads, **options)
+    assert len(seen) == 2 * (ROWS if world_size == 1 else ROWS // (batch_size * world_size) * batch_size * world_size)
+    assert seen.items() <= whole.items()
+
+
+def test_image_and_mask_agree_and_views_do_not(ds: toolkit.Dataset) -> None:
+    for image, mask, view, again in collect(ds, batch_size=7).values():
+        assert image == mask == again != view
+
+
+def test_every_epoch_and_seed_draws_anew(ds: toolkit.Dataset) -> None:
+    drawn = collect(ds, batch_size=7, seed=1) | {(3, *key): v for key, v in collect(ds, batch_size=7, seed=2).items()}
+    assert len({values[0] for values in drawn.values()}) == 4 * ROWS
+
+
+def test_draws_are_the_documented_arithmetic(ds: toolkit.Dataset) -> None:
+    seen = collect(ds, batch_size=7, seed=5)
+    for (epoch, position, _), values in seen.items():
+        key = sample_keys(5, epoch, "", np.array([position], np.int64))
+        assert values[0] == generator(int(step_keys(key, step_id("Python", 0))[0])).random()
+
+
+def test_another_step_of_the_class_draws_on_its_own(ds: toolkit.Dataset) -> None:
+    twice = toolkit.chain().python(lambda value, rng: rng.random(), "float64", random=True)
+    twice = twice.python(lambda value, rng: np.array([value, rng.random()]), ("float64", (2,)), random=True)
+    (batch,) = ds.loader(toolkit.pipeline(slot("image").then(twice)), batch_size=ROWS)
+    assert (batch["image"][:, 0] != batch["image"][:, 1]).all()
+
+
+def test_batch_maps_draw_from_their_first_position(ds: toolkit.Dataset) -> None:
+    def mark(columns: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
+        return {**columns, "image": columns["image"] + rng.random(len(columns["image"]))}
+
+    def run(threads: int) -> list[Any]:
+        made = toolkit.pipeline(slot("image").scalar("float64"), batch_maps=[mark])
+        with ds.loader(made, batch_size=7, threads=threads, seed=3, epochs=2, shuffle="full") as loader:
+            return [(batch.epoch, batch["image"].tolist(), batch.rows) for batch in loader]
+
+    one, other = run(1), run(3)
+    assert [batch[:2] for batch in one] == [batch[:2] for batch in other]
+    first = int(fold_all(1, 3, 0, __import__("xxhash").xxh3_64_intdigest(b"BatchMap#0"), 7))
+    np.testing.assert_array_equal(np.array(one[1][1]) - one[1][2], (one[1][2] + generator(first).random(7)) - one[1][2])
+
+
+def test_a_batch_map_sees_the_whole_batch(ds: toolkit.Dataset, packed: Path) -> None:
+    def flip(columns: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
+        columns["image"] = columns["image"][::-1]
+        return {**columns, "mean": columns["image"].mean((1, 2, 3))}
+
+    images = toolkit.open(packed, split="val")
+    steps = slot("image").decode_image().center_crop(24)
+    made: Callable[..., Any] = toolkit.batch_map(flip, adds=("mean",))
+    plain = next(iter(images.loader(toolkit.pipeline(steps), batch_size=8)))
+    batch = next(iter(images.loader(toolkit.pipeline(steps, batch_maps=[made]), batch_size=8, output="torch")))
+    np.testing.assert_array_equal(batch["image"].numpy(), plain["image"][::-1])
+    assert batch["mean"].shape == (8,)

@@ -1,0 +1,109 @@
+"""Make arrays of stored bytes and lists, and numbers of other numbers: exactly, or an error."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["array_from_bytes", "array_from_list", "convert_numbers", "read_npy"]
+
+Shape = Sequence[int | None]
+
+
+def convert_numbers(dtype: np.dtype[Any], values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_], str]:
+    """Return numbers as `dtype`, which of them don't fit it, and what to say of those.
+
+    Whole numbers must be in range; floating point is rounded, but nothing finite becomes infinite.
+    """
+    with np.errstate(over="ignore"):
+        out = values.astype(dtype)
+    bad = np.zeros(values.shape, np.bool_)
+    if dtype.kind in "iu" and values.dtype.kind in "iu":
+        bad = (out.astype(values.dtype) != values) | ((out < 0) != (values < 0))
+    elif dtype.kind == "f" and values.dtype.kind in "iuf":
+        bad = np.isinf(out) & np.isfinite(values)
+    return out, bad, f"doesn't fit {dtype.name}"
+
+
+def array_from_bytes(data: bytes, dtype: np.dtype[Any], shape: Shape) -> NDArray[Any]:
+    """Return raw little-endian values in C order as an array of its own. Raises ValueError: their number is another."""
+    if len(data) % dtype.itemsize:
+        raise ValueError(f"{len(data)} bytes are no whole number of {dtype.name}")
+    flat = np.frombuffer(data, dtype.newbyteorder("<")).astype(dtype)
+    return _shaped(flat, shape)
+
+
+def array_from_list(value: list[Any], dtype: np.dtype[Any], shape: Shape) -> NDArray[Any]:
+    """Return a list of numbers, nested as `shape` or flat, as an array. Raises ValueError: null, ragged, or no fit."""
+    made = np.asarray(value)
+    if made.size == 0:
+        made = made.astype(dtype)
+    elif made.dtype.kind == "f" and all(type(item) is int for item in np.array(value, object).flat):
+        # numpy makes float64 of whole numbers on both sides of 2**63, and rounds them.
+        try:
+            made = np.asarray(value, np.uint64)
+        except OverflowError as error:
+            raise ValueError(f"a number doesn't fit {dtype.name}: {error}") from error
+    if made.dtype.kind not in "biuf":
+        raise ValueError("the list has a null inside, or what is no number")
+    if (made.dtype.kind == "f" and dtype.kind != "f") or (dtype.kind == "b" and made.dtype.kind != "b"):
+        raise ValueError(f"a list of {made.dtype.name} is no {dtype.name}")
+    out, bad, message = convert_numbers(dtype, made)
+    if bad.any():
+        raise ValueError(f"{made[bad].flat[0]} {message}")
+    if out.ndim > 1 and not _fits(out.shape, shape):
+        raise ValueError(f"the list has the shape {out.shape}, expected {_text(shape)}")
+    return _shaped(out, shape)
+
+
+def read_npy(data: bytes, dtype: np.dtype[Any] | None, shape: Shape | None) -> NDArray[Any]:
+    """Return the array of a NumPy file. Raises ValueError: it is none, is cut short, or has another dtype or shape."""
+    stream = io.BytesIO(data)
+    sizes, fortran, stored = _npy_header(stream)
+    if stored.hasobject or stored.kind not in "biufc":
+        raise ValueError(f"a NumPy file of {stored} holds no plain numbers")
+    # Before any memory is taken: the header may say anything.
+    rest = len(data) - stream.tell()
+    if math.prod(sizes) * stored.itemsize != rest:
+        raise ValueError(f"the header says {stored.name} {tuple(sizes)}, and {rest} bytes follow")
+    native = stored.newbyteorder("=")
+    if dtype is not None and native != dtype:
+        raise ValueError(f"it is {native.name}, expected {dtype.name}: .npy({native.name!r}, …).cast({dtype.name!r})")
+    if shape is not None and not _fits(sizes, shape):
+        raise ValueError(f"its shape is {tuple(sizes)}, expected {_text(shape)}")
+    flat = np.frombuffer(data, stored, offset=stream.tell())
+    return flat.reshape(sizes, order="F" if fortran else "C").astype(native, order="C")
+
+
+def _npy_header(stream: io.BytesIO) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    version = np.lib.format.read_magic(stream)
+    readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    if version not in readers:
+        raise ValueError(f"version {version} of the npy format is not supported")
+    try:
+        sizes, fortran, stored = readers[version](stream)
+    except Exception as error:  # numpy's parser raises whatever damaged text leads it to
+        raise ValueError(f"the header of the NumPy file can't be read: {error}") from error
+    if any(size < 0 for size in sizes):
+        raise ValueError(f"the header of the NumPy file says {sizes}")
+    return sizes, fortran, stored
+
+
+def _shaped(flat: NDArray[Any], shape: Shape) -> NDArray[Any]:
+    known = math.prod(size for size in shape if size is not None)
+    if flat.size != known if None not in shape else (known == 0 or flat.size % known):
+        raise ValueError(f"{flat.size} values, expected {_text(shape)}")
+    return flat.reshape([-1 if size is None else size for size in shape])
+
+
+def _fits(sizes: Sequence[int], shape: Shape) -> bool:
+    return len(sizes) == len(shape) and all(want is None or want == got for want, got in zip(shape, sizes, strict=True))
+
+
+def _text(shape: Shape) -> str:
+    return "(" + ", ".join("any" if size is None else str(size) for size in shape) + ")"

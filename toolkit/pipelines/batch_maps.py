@@ -1,0 +1,89 @@
+"""Functions of the user's own over whole batches: mixup and the like. They run on a worker, before delivery."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from toolkit.errors import PipelineError
+from toolkit.pipelines.functions import function_name
+from toolkit.pipelines.randomness import batch_key, generator
+
+__all__ = ["BatchMap", "as_batch_map", "batch_map", "run_batch_map"]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class BatchMap:
+    """A function from a batch's columns to a batch's columns.
+
+    Attributes:
+        fn: fn(columns, rng): a dict of name -> array (n, …) or list of n, which are its own to change, and a numpy
+            Generator that follows from seed, epoch and the batch's first position alone. Returns a dict alike.
+        adds, drops: Names that it returns besides those it got, and that it leaves out. Any other change is an error.
+        timeout: Seconds that a call may take; None: any time.
+        version: Counts in describe(): the user's way to say that the function changed.
+    """
+
+    fn: Callable[..., Any]
+    adds: tuple[str, ...] = ()
+    drops: tuple[str, ...] = ()
+    timeout: float | None = 60.0
+    version: int = 1
+
+    def __repr__(self) -> str:
+        return function_name(self.fn)
+
+
+def batch_map(
+    fn: Callable[..., Any],
+    *,
+    adds: tuple[str, ...] = (),
+    drops: tuple[str, ...] = (),
+    timeout: float | None = 60.0,
+    version: int = 1,
+) -> BatchMap:
+    """Say more of a batch map than the function alone; see BatchMap. Raises PipelineError."""
+    if not callable(fn):
+        raise PipelineError(f"batch_maps takes functions, got {fn!r}")
+    for option, names in (("adds", adds), ("drops", drops)):
+        if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+            raise PipelineError(f"batch map {function_name(fn)}: {option} must be a tuple of names, got {names!r}")
+    return BatchMap(fn, tuple(adds), tuple(drops), timeout, version)
+
+
+def as_batch_map(value: BatchMap | Callable[..., Any]) -> BatchMap:
+    """Return a function as a batch map, and a batch map as it is."""
+    return value if isinstance(value, BatchMap) else batch_map(value)
+
+
+def run_batch_map(
+    made: BatchMap, place: int, columns: dict[str, Any], samples: int, *, seed: int, epoch: int, first_position: int
+) -> dict[str, Any]:
+    """Return what batch map number `place` makes of the columns.
+
+    Raises:
+        ValueError: It returned other names, or columns of another length.
+    """
+    expected = [name for name in (*columns, *made.adds) if name not in made.drops]
+    result = made.fn(columns, generator(batch_key(seed, epoch, place, first_position)))
+    if not isinstance(result, Mapping):
+        raise ValueError(f"it must return a dict of columns, got {type(result).__name__}")
+    lost, strange = set(expected) - set(result), set(result) - set(expected)
+    if lost or strange:
+        problem = f"lost {', '.join(sorted(lost))}" if lost else f"added {', '.join(sorted(map(str, strange)))}"
+        raise ValueError(f"it {problem}: say so with toolkit.batch_map(fn, adds=…, drops=…)")
+    for name in expected:
+        length = (
+            len(result[name]) if getattr(result[name], "shape", True) and hasattr(result[name], "__len__") else None
+        )
+        if length != samples:
+            raise ValueError(f"it returned {length} values of {name!r} for {samples} samples")
+    return {name: _owned(result[name]) for name in expected}
+
+
+def _owned(values: Any) -> Any:
+    """Return an array in C order that may be written, as frameworks want it; anything else as it is."""
+    return np.require(values, requirements=["C", "W"]) if isinstance(values, np.ndarray) else values

@@ -1,0 +1,129 @@
+"""Checks of arguments where they are written: each returns the value in its one form, or says what is wrong with it."""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from toolkit.errors import did_you_mean
+
+__all__ = [
+    "DTYPES",
+    "BadArgumentError",
+    "a_choice",
+    "a_dtype",
+    "a_flag",
+    "a_function",
+    "a_number",
+    "a_pair",
+    "a_shape",
+    "a_size",
+    "an_int",
+]
+
+DTYPES = (
+    "bool",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "float16",
+    "float32",
+    "float64",
+)
+_MAX_INT = (1 << 31) - 1
+_Member = TypeVar("_Member", bound=enum.Enum)
+
+
+class BadArgumentError(Exception):
+    """An argument that can't be. Whoever knows slot and step says where."""
+
+
+def an_int(name: str, value: object, *, least: int = 1, most: int = _MAX_INT) -> int:
+    """Return an int in least..most."""
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+        kind = "a positive int" if least == 1 else f"an int of {least} or more"
+        if most != _MAX_INT:
+            kind = f"an int in {least}..{most}"
+        raise BadArgumentError(f"{name} must be {kind}, got {value!r}")
+    return value
+
+
+def a_number(name: str, value: object, *, least: float = -math.inf, most: float = math.inf) -> float:
+    """Return a finite float in least..most."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise BadArgumentError(f"{name} must be a finite number, got {value!r}")
+    if not least <= value <= most:
+        bounds = f"{least:g} or more" if most == math.inf else f"within {least:g}..{most:g}"
+        raise BadArgumentError(f"{name} must be {bounds}, got {value!r}")
+    return float(value)
+
+
+def a_pair(name: str, value: object, *, least: float, most: float = math.inf) -> tuple[float, float]:
+    """Return (low, high), low <= high."""
+    if not isinstance(value, (tuple, list)) or len(value) != 2:
+        raise BadArgumentError(f"{name} must be (low, high), got {value!r}")
+    low, high = (a_number(name, end, least=least, most=most) for end in value)
+    if low > high:
+        raise BadArgumentError(f"{name} must be (low, high), got {value!r}: the first is the larger one")
+    return low, high
+
+
+def a_size(value: object) -> tuple[int, int]:
+    """Return (height, width) of a size that is one number or a pair."""
+    if isinstance(value, (tuple, list)):
+        if len(value) != 2:
+            raise BadArgumentError(f"a size is one number or (height, width), got {value!r}")
+        return an_int("height", value[0]), an_int("width", value[1])
+    size = an_int("size", value)
+    return size, size
+
+
+def a_shape(name: str, value: object) -> tuple[int | None, ...]:
+    """Return a tuple of sizes, None where any size will do."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = (value,)
+    if not isinstance(value, Sequence) or isinstance(value, str):
+        raise BadArgumentError(f"{name} must be a tuple of sizes, as (3, 224, 224), got {value!r}")
+    return tuple(None if size is None else an_int(f"a size of {name}", size, least=0) for size in value)
+
+
+def a_choice(kind: type[_Member], name: str, value: object) -> _Member:
+    """Return the member whose value it is."""
+    try:
+        return kind(value)
+    except ValueError:
+        known = [str(member.value) for member in kind]
+        hint = did_you_mean(str(value), known)
+        raise BadArgumentError(f"{name} must be one of {', '.join(known)}, got {value!r}.{hint}") from None
+
+
+def a_flag(name: str, value: object) -> bool:
+    """Return a bool; 0 and 1 are none."""
+    if not isinstance(value, bool):
+        raise BadArgumentError(f"{name} must be True or False, got {value!r}")
+    return value
+
+
+def a_dtype(value: object, *, also: tuple[str, ...] = ()) -> str:
+    """Return the name of a dtype, given as text, numpy's type or its dtype."""
+    name = value if isinstance(value, str) else getattr(value, "name", None) or getattr(value, "__name__", None)
+    known = (*DTYPES, *also)
+    if name not in known:
+        raise BadArgumentError(
+            f"dtype must be one of {', '.join(known)}, got {value!r}.{did_you_mean(str(name), known)}"
+        )
+    return str(name)
+
+
+def a_function(value: object) -> Callable[..., object]:
+    """Return a callable."""
+    if not callable(value):
+        raise BadArgumentError(f"expected a function, got {value!r}")
+    return value

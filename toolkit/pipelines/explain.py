@@ -1,0 +1,74 @@
+"""Draw a pipeline as a tree: what each step makes of the value, and what runs it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from toolkit.pipelines.build import CompiledSlot, compile_pipeline
+from toolkit.pipelines.randomness import RANDOM_VERSION
+from toolkit.pipelines.slots import Pipeline, Slot
+from toolkit.pipelines.spec import is_random, step_text
+from toolkit.pipelines.state import State, ValueKind
+from toolkit.pipelines.values import value_kernel
+
+if TYPE_CHECKING:
+    from toolkit.loader.dataset import Dataset
+
+__all__ = ["explain"]
+
+
+def explain(pipeline: Pipeline, dataset: Dataset | None) -> str:
+    """Return the tree; with a dataset, of its columns, and with the kernels that it leads to.
+
+    Raises:
+        PipelineError: A slot doesn't fit the dataset.
+    """
+    compiled: dict[str, CompiledSlot] = {}
+    if dataset is not None:
+        made = compile_pipeline(pipeline, dataset.columns, dataset.schema)
+        compiled = {each.slot.name: each for each in made}
+    branches: list[tuple[str, list[str]]] = []
+    for slot in pipeline.slots:
+        branches.append(_slot(slot, compiled.get(slot.name), pipeline.sync_groups[slot.name]))
+    if dataset is not None:
+        left = [column.name for column in dataset.columns if column.name not in pipeline.required_columns]
+        branches += [(f"{name}: as it is stored", []) for name in left]
+    if pipeline.batch_maps:
+        branches.append(("batch maps", [repr(made) for made in pipeline.batch_maps]))
+    lines = [f"pipeline {pipeline.describe()[:12]}"]
+    for number, (head, leaves) in enumerate(branches):
+        last = number == len(branches) - 1
+        lines.append(f"{'└─' if last else '├─'} {head}")
+        for place, leaf in enumerate(leaves):
+            lines.append(f"{'   ' if last else '│  '}{'└─' if place == len(leaves) - 1 else '├─'} {leaf}")
+    return "\n".join(lines)
+
+
+def _slot(slot: Slot, compiled: CompiledSlot | None, group: str) -> tuple[str, list[str]]:
+    stored = compiled.stored if compiled else State(ValueKind.STORED)
+    head = f"{slot.name}: {stored}" + ("" if slot.column == slot.name else f" {slot.column!r}")
+    if slot.optional:
+        head += ", optional" + ("" if slot.fill is None else f", fill {slot.fill!r}")
+    if slot.is_random:
+        head += f", draws in group {group!r} of generator {RANDOM_VERSION}"
+    kernels = dict(compiled.image.kernels()) if compiled and compiled.image else {}
+    rows = []
+    for place, (step, state) in enumerate(zip(slot.steps, slot.states(stored), strict=True)):
+        runs = kernels.get(place, "native" if state.layout is not None else value_kernel(step))
+        rows.append((step_text(step), _output(state), runs + (", random" if is_random(step) else "")))
+    widths = [max((len(row[i]) for row in rows), default=0) for i in (0, 1)]
+    return head, [f"{text:<{widths[0]}}  {output:<{widths[1]}}  {runs}" for text, output, runs in rows]
+
+
+def _output(state: State) -> str:
+    if state.dtype is None:
+        return state.kind.value
+    layout = "" if state.layout is None else f" {state.layout.name}"
+    sizes = "" if state.shape == () else " of any shape" if state.shape is None else " " + _tuple(state.shape)
+    return f"{state.dtype}{sizes}{layout}"
+
+
+def _tuple(shape: tuple[int | None, ...]) -> str:
+    return (
+        "(" + ", ".join("?" if size is None else str(size) for size in shape) + ("," if len(shape) == 1 else "") + ")"
+    )
