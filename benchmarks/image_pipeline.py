@@ -50,12 +50,14 @@ class Side:
         key: As in SIDES, or floor, two_threads, two_processes.
         name: With its version.
         rates: Photographs a second, one for each repeat.
+        cpu_rates: Photographs a second of CPU time, of all threads: what a busy machine spoils less.
         mean_difference: To toolkit's exact output, of 255; None where outputs are not compared.
     """
 
     key: str
     name: str
     rates: tuple[float, ...]
+    cpu_rates: tuple[float, ...]
     mean_difference: float | None = None
 
     @property
@@ -84,18 +86,24 @@ class Case:
         """Return the first side's rate by that of another, for each repeat."""
         return [ours / theirs for ours, theirs in zip(self.sides[0].rates, side.rates, strict=True)]
 
+    def cpu_ratios(self, side: Side) -> list[float]:
+        """Return the same of the rates by CPU time."""
+        return [ours / theirs for ours, theirs in zip(self.sides[0].cpu_rates, side.cpu_rates, strict=True)]
+
     def lines(self) -> Iterator[str]:
         """Yield the table."""
         yield f"{self.name}: {self.photographs} photographs, mean {self.mean_bytes:.0f} bytes"
         width = max(len(side.name) for side in self.sides)
         head = f"{self.sides[0].key} / it [min .. max]"
-        yield f"{'':{width}}  photos/s  [min .. max]          {head:26}  mean difference (of 255)"
+        yield f"{'':{width}}  photos/s  [min .. max]          {head:24}  by CPU time         mean difference (of 255)"
         for side in self.sides:
             spread = f"[{min(side.rates):.1f} .. {max(side.rates):.1f}]"
-            ratios = self.ratios(side)
-            ratio = f"{statistics.median(ratios):.2f} [{min(ratios):.2f} .. {max(ratios):.2f}]"
+            ratio, cpu_ratio = (
+                f"{statistics.median(ratios):.2f} [{min(ratios):.2f} .. {max(ratios):.2f}]"
+                for ratios in (self.ratios(side), self.cpu_ratios(side))
+            )
             differs = "" if side.mean_difference is None else f"{side.mean_difference:.3f}"
-            yield f"{side.name:{width}}  {side.rate:8.1f}  {spread:20}  {ratio:26}  {differs}".rstrip()
+            yield f"{side.name:{width}}  {side.rate:8.1f}  {spread:20}  {ratio:24}  {cpu_ratio:18}  {differs}".rstrip()
 
 
 def measure(
@@ -213,16 +221,11 @@ def _in_turns(runner: _Runner, repeats: int) -> list[Side]:
         print(f"image_pipeline: repeat {repeat + 1} of {repeats}, photos/s: {said}", file=sys.stderr)
     random = json.loads(runner.task.read_text(encoding="utf-8"))["case"] == "train"
     sides = [
-        Side(
-            key=key,
-            name=found[0]["name"],
-            rates=tuple(run["rate"] for run in found),
-            mean_difference=None if random else _difference(outputs, key),
-        )
+        _side(key, found[0]["name"], found, None if random else _difference(outputs, key))
         for key, found in runs.items()
     ]
-    floor = Side(key="floor", name="floor: libjpeg-turbo at 1/8", rates=tuple(r["floor"] for r in runs["exact"]))
-    return [*sides, floor]
+    floors = [run["floor"] for run in runs["exact"]]
+    return [*sides, _side("floor", "floor: libjpeg-turbo at 1/8", floors)]
 
 
 def _difference(outputs: Path, key: str) -> float:
@@ -244,7 +247,7 @@ def _threads(runner: _Runner, repeats: int) -> list[Side]:
     for repeat in range(repeats):
         for turn in range(2):
             if (repeat + turn) % 2:
-                together.append(runner.run("exact", cpus, threads=2)["rate"])
+                together.append(runner.run("exact", cpus, threads=2))
             else:
                 pair = [runner.start("exact", [cpu]) for cpu in cpus]
                 for process in pair:
@@ -254,18 +257,29 @@ def _threads(runner: _Runner, repeats: int) -> list[Side]:
                     assert process.stdin is not None
                     process.stdin.write("go\n")
                     process.stdin.flush()
-                apart.append(sum(runner.finish("exact", process)["rate"] for process in pair))
-        alone.append(runner.run("exact", cpus[-1:])["rate"])
+                both = [runner.finish("exact", process) for process in pair]
+                apart.append({"rate": sum(run["rate"] for run in both), "cpu_rate": both[0]["cpu_rate"]})
+        alone.append(runner.run("exact", cpus[-1:]))
         print(
-            f"image_pipeline: repeat {repeat + 1} of {repeats}, photos/s: two threads {together[-1]:.0f}, "
-            f"two processes {apart[-1]:.0f}",
+            f"image_pipeline: repeat {repeat + 1} of {repeats}, photos/s: two threads {together[-1]['rate']:.0f}, "
+            f"two processes {apart[-1]['rate']:.0f}",
             file=sys.stderr,
         )
     return [
-        Side(key="two_threads", name="toolkit, two threads", rates=tuple(together)),
-        Side(key="two_processes", name="toolkit, two processes together", rates=tuple(apart)),
-        Side(key="exact", name="toolkit, one thread", rates=tuple(alone)),
+        _side("two_threads", "toolkit, two threads", together),
+        _side("two_processes", "toolkit, two processes together", apart),
+        _side("exact", "toolkit, one thread", alone),
     ]
+
+
+def _side(key: str, name: str, runs: Sequence[dict[str, Any]], difference: float | None = None) -> Side:
+    return Side(
+        key=key,
+        name=name,
+        rates=tuple(run["rate"] for run in runs),
+        cpu_rates=tuple(run["cpu_rate"] for run in runs),
+        mean_difference=difference,
+    )
 
 
 def _work(task_file: str, key: str, cpus: str, threads: str, outputs: str) -> int:
@@ -287,18 +301,29 @@ def _work(task_file: str, key: str, cpus: str, threads: str, outputs: str) -> in
         np.save(outputs, np.concatenate(kept)[:COMPARED])
         print(json.dumps({"name": name}))
         return 0
-    samples, begun = 0, time.perf_counter()
+    samples, clock = 0, _Clock()
     for batch in batches:
         samples += len(batch)
-    found = {"name": name, "rate": samples / (time.perf_counter() - begun)}
+    found = {"name": name, **clock.rates(samples)}
     if samples != len(task["files"]):
         raise PipelineError(f"{name} gave {samples} of {len(task['files'])} photographs")
     if key == "exact":
-        begun = time.perf_counter()
+        clock = _Clock()
         decode_floor(task["files"])
-        found["floor"] = samples / (time.perf_counter() - begun)
+        found["floor"] = clock.rates(samples)
     print(json.dumps(found))
     return 0
+
+
+class _Clock:
+    """Counts from when it is made."""
+
+    def __init__(self) -> None:
+        self._wall, self._cpu = time.perf_counter(), time.process_time()
+
+    def rates(self, samples: int) -> dict[str, float]:
+        wall, cpu = time.perf_counter() - self._wall, time.process_time() - self._cpu
+        return {"rate": samples / wall, "cpu_rate": samples / cpu}
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -3,7 +3,6 @@
  * What PIL does in float and in double is done in the same here; the build forbids the compiler to fuse multiplications
  * with additions.
  */
-#include <math.h>
 #include <string.h>
 
 #include "image.h"
@@ -86,32 +85,63 @@ IMG_CLONES static void from_gray(uint8_t *rgbx, int64_t count, float factor) {
 
 /* ---- Hue ---- */
 
-/* To PIL's HSV of 8 bits, the hue moved round, and back. */
-static inline void turn_hue(uint8_t *p, uint8_t shift) {
-    const int r = p[0], g = p[1], b = p[2];
-    const int high = r > g ? (r > b ? r : b) : (g > b ? g : b), low = r < g ? (r < b ? r : b) : (g < b ? g : b);
-    if (high == low)
-        return;
-    const float range = (float)(high - low), top = (float)high;
-    const float rc = (float)(high - r) / range, gc = (float)(high - g) / range, bc = (float)(high - b) / range;
-    float hue = r == high ? bc - gc : g == high ? (float)(2.0 + (double)rc - (double)bc) : (float)(4.0 + (double)gc - (double)rc);
-    double turned = (double)hue / 6.0 + 1.0;
-    hue = (float)(turned >= 1.0 ? turned - 1.0 : turned); /* fmod(turned, 1), turned being 5/6 .. 11/6 */
-    const uint8_t saturation = (uint8_t)(int)((double)(range / top) * 255.0);
-    const uint8_t moved = (uint8_t)((uint8_t)(int)((double)hue * 255.0) + shift);
-    if (saturation == 0) {
-        p[0] = p[1] = p[2] = (uint8_t)high;
-        return;
+#define BLOCK 64 /* pixels whose channels lie side by side, so that the compiler vectorises */
+
+static inline int larger(int a, int b) { return a > b ? a : b; }
+static inline int smaller(int a, int b) { return a < b ? a : b; }
+/* `value` or 0, without a branch. */
+static inline int when(int condition, int value) { return -condition & value; }
+
+/* To PIL's HSV of 8 bits, the hue moved round, and back, for a block of pixels. Gray ones come out as they are: their
+ * saturation is 0, and then all three values are the highest channel. */
+IMG_CLONES static void turn_hues(int32_t *red, int32_t *green, int32_t *blue, int32_t shift) {
+    for (int i = 0; i < BLOCK; i++) {
+        const int r = red[i], g = green[i], b = blue[i];
+        const int high = larger(r, larger(g, b)), low = smaller(r, smaller(g, b));
+        const int is_red = r == high, is_green = (g == high) & !is_red, is_blue = !is_red & !is_green;
+        /* PIL: bc - gc where red is highest, 2.0 + rc - bc where green is, 4.0 + gc - rc; rc being (high - r) / range. */
+        const int plus = when(is_red, high - b) | when(is_green, high - r) | when(is_blue, high - g);
+        const int minus = when(is_red, high - g) | when(is_green, high - b) | when(is_blue, high - r);
+        const float range = (float)larger(high - low, 1), top = (float)high;
+        const double sixth = (double)(2 * is_green + 4 * is_blue);
+        float hue = (float)(sixth + (double)((float)plus / range) - (double)((float)minus / range));
+        const double turned = (double)hue / 6.0 + 1.0;
+        hue = (float)(turned - (double)(int)turned); /* fmod(turned, 1), turned being 5/6 .. 11/6 */
+        const int saturation = (int)((double)((float)(high - low) / (float)larger(high, 1)) * 255.0);
+        const int moved = ((int)((double)hue * 255.0) + shift) & 255;
+
+        const double sixths = (double)((float)moved * 6.0f) / 255.0;
+        const int sector = (int)sixths;
+        const float f = (float)(sixths - (double)sector), fs = (float)saturation / 255.0f;
+        /* PIL's round(), which is the same for all values that occur. */
+        const int x = (int)((double)top * (1.0 - (double)fs) + 0.5);
+        const int y = (int)((double)top * (1.0 - (double)(fs * f)) + 0.5);
+        const int z = (int)((double)top * (1.0 - (double)fs * (1.0 - (double)f)) + 0.5);
+        /* Sectors 0 .. 5: (high, z, x), (y, high, x), (x, high, z), (x, y, high), (z, x, high), (high, x, y); 6 is 0. */
+        const int s0 = (sector == 0) | (sector == 6), s1 = sector == 1, s2 = sector == 2, s3 = sector == 3;
+        const int s4 = sector == 4, s5 = sector == 5;
+        red[i] = when(s0 | s5, high) | when(s1, y) | when(s2 | s3, x) | when(s4, z);
+        green[i] = when(s1 | s2, high) | when(s0, z) | when(s3, y) | when(s4 | s5, x);
+        blue[i] = when(s3 | s4, high) | when(s2, z) | when(s5, y) | when(s0 | s1, x);
     }
-    const double sixths = (double)((float)moved * 6.0f) / 255.0;
-    const int sector = (int)sixths;
-    const float f = (float)(sixths - (double)(float)sector), fs = (float)saturation / 255.0f;
-    const uint8_t v = (uint8_t)high;
-    const uint8_t x = (uint8_t)(int)round((double)top * (1.0 - (double)fs));
-    const uint8_t y = (uint8_t)(int)round((double)top * (1.0 - (double)(fs * f)));
-    const uint8_t z = (uint8_t)(int)round((double)top * (1.0 - (double)fs * (1.0 - (double)f)));
-    const uint8_t table[6][3] = {{v, z, x}, {y, v, x}, {x, v, z}, {x, y, v}, {z, x, v}, {v, x, y}};
-    memcpy(p, table[sector % 6], 3);
+}
+
+static void turn_row(uint8_t *rgbx, int64_t count, int32_t shift) {
+    int32_t red[BLOCK] = {0}, green[BLOCK] = {0}, blue[BLOCK] = {0};
+    for (; count > 0; count -= BLOCK, rgbx += 4 * BLOCK) {
+        const int size = count < BLOCK ? (int)count : BLOCK;
+        for (int i = 0; i < size; i++) {
+            red[i] = rgbx[4 * i];
+            green[i] = rgbx[4 * i + 1];
+            blue[i] = rgbx[4 * i + 2];
+        }
+        turn_hues(red, green, blue, shift);
+        for (int i = 0; i < size; i++) {
+            rgbx[4 * i] = (uint8_t)red[i];
+            rgbx[4 * i + 1] = (uint8_t)green[i];
+            rgbx[4 * i + 2] = (uint8_t)blue[i];
+        }
+    }
 }
 
 void img_apply_colour(uint8_t *rgbx, int64_t count, const img_colour *colour) {
@@ -126,8 +156,7 @@ void img_apply_colour(uint8_t *rgbx, int64_t count, const img_colour *colour) {
         from_gray(rgbx, count, colour->factor);
         break;
     case IMG_HUE:
-        for (int64_t i = 0; i < count; i++)
-            turn_hue(rgbx + 4 * i, colour->shift);
+        turn_row(rgbx, count, colour->shift);
         break;
     default: /* IMG_TO_GRAY */
         img_to_gray(rgbx, rgbx, count);

@@ -32,9 +32,15 @@ static inline double within(float value, double low, double high) {
     return value <= low ? low : value >= high ? high : (double)value;
 }
 
-#define TO_U8(v) ((uint8_t)within(v, 0, 255))
-#define TO_I16(v) ((int16_t)within(v, -32768, 32767))
-#define TO_U16(v) ((uint16_t)within(v, 0, 65535))
+/* The same where float has all whole numbers of the range: then the loops below get short vectors. */
+static inline int32_t within_24_bits(float value, float low, float high) {
+    value = value < low ? low : value;
+    return (int32_t)(value > high ? high : value);
+}
+
+#define TO_U8(v) ((uint8_t)within_24_bits(v, 0, 255))
+#define TO_I16(v) ((int16_t)within_24_bits(v, -32768, 32767))
+#define TO_U16(v) ((uint16_t)within_24_bits(v, 0, 65535))
 #define TO_I32(v) ((int32_t)within(v, -0x1p31, 0x1p31 - 1))
 #define TO_U32(v) ((uint32_t)within(v, 0, 0x1p32 - 1))
 #define TO_I64(v) ((int64_t)within(v, -0x1p63, 0x1.fffffffffffffp62))
