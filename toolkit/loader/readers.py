@@ -107,11 +107,16 @@ class _ValueReader(ColumnReader):
         return Stored(values, _there(values))
 
 
-def make_reader(column: str, dtype: pa.DataType, fetcher: Fetcher, *, as_bytes: bool = False) -> ColumnReader:
-    """Return the reader of a column of that stored type; `as_bytes` reads text as its UTF-8 bytes."""
-    if dtype == IMAGE_TYPE:
+def make_reader(
+    column: str, dtype: pa.DataType, fetcher: Fetcher, *, as_bytes: bool = False, image: bool = True
+) -> ColumnReader:
+    """Return the reader of a column of that stored type.
+
+    `as_bytes` reads text as its UTF-8 bytes; `image` takes a struct that could be an image for one.
+    """
+    if dtype == IMAGE_TYPE and image:
         return _BytesReader(column, leaf_name(column, "bytes"), False, fetcher)
-    if dtype == RAW_IMAGE_TYPE:
+    if dtype == RAW_IMAGE_TYPE and image:
         return _RawImageReader(column, fetcher)
     if dtype in _TEXT or dtype in _BINARY:
         return _BytesReader(column, column, dtype in _TEXT and not as_bytes, fetcher)

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from toolkit.format.layout import leaf_name
-from toolkit.format.schema import IMAGE_TYPE, RAW_IMAGE_TYPE, Column
+from toolkit.format.schema import IMAGE_TYPE, RAW_IMAGE_TYPE, Column, Kind
 from toolkit.loader.fetch import Fetcher
 from toolkit.loader.raw_stage import RawImageStage
 from toolkit.loader.readers import ColumnReader, make_reader
@@ -60,9 +60,8 @@ def make_stages(
         slots = [each for each in compiled if each.slot.column == column.name]
         stages += [_slot_stage(each, schema, fetcher, stats, seed) for each in slots]
         if not slots:
-            stages.append(
-                StoredStage(make_reader(column.name, schema.field(column.name).type, fetcher), fetcher, stats)
-            )
+            dtype, image = schema.field(column.name).type, column.kind is Kind.IMAGE
+            stages.append(StoredStage(make_reader(column.name, dtype, fetcher, image=image), fetcher, stats))
     return stages
 
 
