@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from photo_task import PipelineError, prepare, read_files
 
 from toolkit import __version__
 
@@ -41,14 +42,8 @@ RESIZE, CROP = 256, 224
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 # Of 255, with room for the rounding of float32. Pillow-SIMD's own resize is, now and then, 2 levels from Pillow's.
 LARGEST_DIFFERENCE = {"Pillow": 1.01, "Pillow-SIMD": 2.01}
-EXTENSIONS = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".ppm")
-READ_BYTES = 1 << 20
 
 Batch = tuple[Any, Any]  # float32 (n, 3, CROP, CROP) and int64 (n,), torch
-
-
-class PipelineError(Exception):
-    """The comparison cannot be made, or the outputs differ; the text says what and where."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -133,10 +128,10 @@ def measure(
     if count < 1 or repeats < 1:
         raise PipelineError(f"count {count} and repeats {repeats} must be positive")
     with tempfile.TemporaryDirectory(prefix="pillow_pipeline.") as work:
-        task, files = _prepare(Path(folder), count, Path(work))
+        task, files = prepare(Path(folder), count, Path(work))
         cpu = max(os.sched_getaffinity(0))
         differences = [_run(task, cpu, "compare", path) for path in pillow_paths]
-        _read((*files, *Path(work, "dataset").rglob("*")))
+        read_files((*files, *Path(work, "dataset").rglob("*")))
         sides = [("pillow", path) for path in pillow_paths] + [("toolkit", None)]
         found: list[list[dict[str, Any]]] = [[] for _ in sides]
         for repeat in range(repeats):
@@ -153,42 +148,6 @@ def measure(
         toolkit=made[-1],
         pillows=tuple(made[:-1]),
     )
-
-
-def _prepare(folder: Path, count: int, work: Path) -> tuple[Path, list[Path]]:
-    """Pack `count` photographs out of all classes and splits as one split; return the task's file and their paths."""
-    from toolkit import open as open_dataset
-    from toolkit.pack.job import PackJob
-    from toolkit.pack.run import pack
-
-    photographs = sorted(path for path in folder.rglob("*") if path.suffix.lower() in EXTENSIONS and path.is_file())
-    if len(photographs) < count:
-        raise PipelineError(f"{folder} has {len(photographs)} photographs: give --count {len(photographs)} or less")
-    behind = {}
-    for number in range(count):
-        path = photographs[number * len(photographs) // count]
-        link = work / "source" / path.parent.name / f"{number:06d}{path.suffix.lower()}"
-        link.parent.mkdir(parents=True, exist_ok=True)
-        link.symlink_to(path.resolve())
-        behind[f"{link.parent.name}/{link.name}"] = path.resolve()
-    pack(PackJob(source=str(work / "source"), dataset=str(work / "dataset")))
-    dataset = open_dataset(work / "dataset")
-    keys = dataset.keys(np.arange(len(dataset)))
-    files = [behind[key] for key in keys]
-    classes = dataset.classes or ()
-    labels = [classes.index(key.split("/")[0]) for key in keys]
-    task = {"dataset": str(work / "dataset"), "files": [str(file) for file in files], "labels": labels}
-    (work / "task.json").write_text(json.dumps(task), encoding="utf-8")
-    return work / "task.json", files
-
-
-def _read(files: Sequence[Path]) -> None:
-    """Bring files into the page cache."""
-    for path in files:
-        if path.is_file():
-            with path.open("rb") as file:
-                while file.read(READ_BYTES):
-                    pass
 
 
 def _run(task: Path, cpu: int, side: str, pillow_path: str | None) -> dict[str, Any]:

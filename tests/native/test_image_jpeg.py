@@ -7,7 +7,17 @@ import struct
 
 import numpy as np
 import pytest
-from native.test_image_oracle import DECODE_TOLERANCE, decode, difference, jpeg, ours, photo, sampled, status_of
+from native.test_image_oracle import (
+    DECODE_TOLERANCE,
+    decode,
+    difference,
+    jpeg,
+    ours,
+    photo,
+    program,
+    sampled,
+    status_of,
+)
 from PIL import Image
 
 from toolkit._native import image
@@ -225,24 +235,24 @@ def test_random_damage_never_crashes() -> None:
     for options in ({}, {"progressive": True}, {"subsampling": 0, "restart_marker_blocks": 2}):
         data = jpeg(photo(150, 110, 7), **options)
         for stages in ((), [(64, 50, 50)]):
-            program = image.ImageProgram(stages, max_pixels=1_000_000)
+            made = program(stages, max_pixels=1_000_000)
             for _ in range(250):
                 broken = bytearray(data)
                 for at in rng.integers(2, len(data) if rng.random() < 0.5 else 700, rng.integers(1, 6)):
                     broken[at] = rng.integers(256)
                 with contextlib.suppress(image.ImageError):
-                    program.decode(bytes(broken), scratch)
+                    made.decode(bytes(broken), scratch)
     assert np.array_equal(image.ImageProgram([]).decode(good, scratch), expected)
 
 
 def test_tables_do_not_leak_into_the_next_picture() -> None:
-    scratch, program = image.Scratch(), image.ImageProgram([])
+    scratch, made = image.Scratch(), program()
     data = jpeg(photo(64, 64), quality=30)
     at = data.index(b"\xff\xdb")
     end = data.index(b"\xff\xc0")
-    program.decode(data, scratch)
+    made.decode(data, scratch)
     with pytest.raises(image.ImageError) as caught:
-        program.decode(data[:at] + data[end:], scratch)
+        made.decode(data[:at] + data[end:], scratch)
     assert caught.value.status == image.CORRUPT
 
 

@@ -90,9 +90,24 @@ def decode(data: bytes) -> Image.Image:
     return ImageOps.exif_transpose(Image.open(io.BytesIO(data))).convert("RGB")
 
 
+def ops(stages: list[tuple[int, int, int]] | tuple[()] = ()) -> list[tuple[object, ...]]:
+    """Return the steps of (length of the shorter side, crop height, crop width) stages, 0 = absent."""
+    made: list[tuple[object, ...]] = []
+    for short, crop_h, crop_w in stages:
+        made += [("resize_short", short, "bilinear")] if short else []
+        made += [("center_crop", crop_h, crop_w)] if crop_h else []
+    return made
+
+
+def program(stages: list[tuple[int, int, int]] | tuple[()] = (), **options: object) -> image.ImageProgram:
+    """Return a program of stages: uint8 HWC, or float32 CHW when there is a scale."""
+    floats = {"dtype": "float32", "layout": "chw"} if "scale" in options else {}
+    return image.ImageProgram(ops(stages), **{**floats, **options})
+
+
 def ours(data: bytes, stages: list[tuple[int, int, int]] | tuple[()] = (), **options: object) -> np.ndarray:
     """Return what the kernel makes of it."""
-    return image.ImageProgram(stages, **options).decode(data, image.Scratch())
+    return program(stages, **options).decode(data, image.Scratch())
 
 
 def difference(a: np.ndarray, b: np.ndarray) -> int:
@@ -124,5 +139,4 @@ def sampled(data: bytes, sampling: int, width: int, height: int) -> bytes:
 def test_crop_rounds_halves_to_even(size: int, crop: int, first: int) -> None:
     ramp = np.tile(np.arange(size, dtype=np.uint8)[None, :, None], (3, 1, 3))
     assert np.asarray(center_crop(Image.fromarray(ramp), 3, crop))[0, 0, 0] == first
-    program = image.ImageProgram([(0, 3, crop)])
-    assert program.apply(ramp, image.Scratch())[0, 0, 0] == first
+    assert program([(0, 3, crop)]).apply(ramp, image.Scratch())[0, 0, 0] == first

@@ -1,4 +1,4 @@
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,8 +14,10 @@ TRUNCATED: int
 CORRUPT: int
 TOO_LARGE: int
 NO_MEMORY: int
+CUT: int
 MAX_SIDE: int
 MAX_PIXELS: int
+MAX_OPS: int
 
 class ImageError(ValueError):
     status: int
@@ -30,14 +32,24 @@ class Scratch:
 class ImageProgram:
     def __init__(
         self,
-        stages: Sequence[tuple[int, int, int]],
+        ops: Sequence[tuple[Any, ...]],
         *,
+        mode: str = "rgb",
+        dtype: str = "uint8",
+        layout: str = "hwc",
         scale: Sequence[float] | None = None,
         bias: Sequence[float] | None = None,
         max_pixels: int = 178956970,
+        max_bytes: int = ...,
+        exif: bool = True,
+        icc: bool = False,
+        fast: bool = False,
+        tolerant: bool = False,
     ) -> None: ...
     @property
-    def stages(self) -> tuple[tuple[int, int, int], ...]: ...
+    def ops(self) -> tuple[tuple[Any, ...], ...]: ...
+    @property
+    def random(self) -> bool: ...
     @property
     def output_dtype(self) -> np.dtype[Any]: ...
     @property
@@ -50,13 +62,24 @@ class ImageProgram:
         out_size_bytes: int,
         scratch: Scratch,
         statuses: NDArray[np.int32],
+        keys: NDArray[np.uint64] | None = None,
     ) -> int: ...
-    def run_pixels(
-        self, pixels: NDArray[np.uint8], out_address: int, out_size_bytes: int, scratch: Scratch
-    ) -> None: ...
-    def decode(self, data: _Bytes, scratch: Scratch) -> NDArray[Any]: ...
-    def apply(self, pixels: NDArray[np.uint8], scratch: Scratch) -> NDArray[Any]: ...
+    def run_raw(
+        self,
+        addresses: NDArray[np.uint64],
+        sizes: NDArray[np.int64],
+        out_addresses: NDArray[np.uint64],
+        out_size_bytes: int,
+        scratch: Scratch,
+        statuses: NDArray[np.int32],
+        keys: NDArray[np.uint64] | None = None,
+    ) -> int: ...
+    def decode(
+        self, data: _Bytes, scratch: Scratch, key: int | None = None, warn: Callable[[str], None] | None = None
+    ) -> NDArray[Any]: ...
+    def apply(self, pixels: NDArray[np.uint8], scratch: Scratch, key: int | None = None) -> NDArray[Any]: ...
 
 def probe(data: _Bytes) -> tuple[int, int, int, int, bool]: ...
+def _decode_eighth(data: _Bytes, scratch: Scratch) -> None: ...
 def simd_level() -> str: ...
 def _set_simd_level(name: str) -> None: ...

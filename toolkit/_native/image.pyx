@@ -1,19 +1,20 @@
 """Decodes and transforms a part of a batch of pictures in one call without the GIL.
 
 For one picture the call does what this says, bit for bit if PIL has the same libjpeg-turbo and filters columns first
-(newer ones start with the rows of very high pictures: one level); the oracle is `tests/native/test_image_oracle.py`:
+(newer ones start with the rows of very high pictures: one level); the oracles are in `tests/native/`:
 
-    picture = ImageOps.exif_transpose(PIL.Image.open(io.BytesIO(data)).convert("RGB"))
-    for resize, height, width in stages: picture = center_crop(resize_short(picture, resize), height, width)
+    picture = ImageOps.exif_transpose(PIL.Image.open(io.BytesIO(data))).convert("RGB")
+    for step in steps: picture = step(picture)                                   # torchvision's, on PIL images
     numpy.asarray(picture)                                                       # without scale: uint8 HWC
     numpy.asarray(picture).transpose(2, 0, 1) * scale + bias                     # with scale: float32 CHW
 
-Decoding is in image_jpeg.c (libjpeg-turbo) and image_exif.c, resize in image_resample.c and image_x86.c after Pillow and
-Pillow-SIMD, the row by row flow in image_run.c. Pictures that are no JPEG get a status; the caller decodes them with PIL.
+image_plan.c folds the steps into stages, image_run.c runs these row by row: decoding in image_jpeg.c (libjpeg-turbo) and
+image_exif.c, resize in image_axis.c, image_resample.c and image_x86.c after Pillow and Pillow-SIMD, colours in
+image_colour.c, layout and dtype in image_pack.c. Pictures that are no JPEG get a status; the caller decodes them with PIL.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t, uintptr_t
-from libc.stdlib cimport calloc, free
+from libc.stdlib cimport free
 from libc.string cimport memset
 
 import math
@@ -29,8 +30,42 @@ cdef extern from "image.h" nogil:
         IMG_CORRUPT
         IMG_TOO_LARGE
         IMG_NO_MEMORY
+        IMG_CUT
         IMG_MESSAGE
         IMG_MAX_PIXELS
+        IMG_MAX_OPS
+
+    enum:
+        IMG_RGB
+        IMG_GRAY
+        IMG_RGBA
+        IMG_NEAREST
+        IMG_BILINEAR
+        IMG_BICUBIC
+        IMG_LANCZOS
+        IMG_RESIZE
+        IMG_RESIZE_SHORT
+        IMG_RESIZE_LONG
+        IMG_CROP
+        IMG_CENTER_CROP
+        IMG_RANDOM_CROP
+        IMG_RANDOM_RESIZED_CROP
+        IMG_PAD_AROUND
+        IMG_HFLIP
+        IMG_VFLIP
+        IMG_COLOR_JITTER
+        IMG_GRAYSCALE
+        IMG_U8
+        IMG_I16
+        IMG_U16
+        IMG_I32
+        IMG_U32
+        IMG_I64
+        IMG_U64
+        IMG_F16
+        IMG_BF16
+        IMG_F32
+        IMG_F64
 
     ctypedef struct img_buffer:
         uint8_t *data
@@ -39,23 +74,45 @@ cdef extern from "image.h" nogil:
     ctypedef struct img_scratch:
         pass
 
-    ctypedef struct img_stage:
-        int64_t resize, crop_h, crop_w
+    ctypedef struct img_op:
+        int32_t kind, filter
+        int64_t top, left, height, width, bottom, right
+        int32_t fill, channels
+        int32_t used[4]
+        double low[4]
+        double high[4]
+        uint64_t id
+
+    ctypedef struct img_layout:
+        int32_t dtype, chw, channels, normalise
+        int64_t item
+        float scale[4]
+        float bias[4]
+
+    ctypedef struct img_program:
+        int64_t op_count
+        img_op *ops
+        img_layout layout
+        int64_t max_pixels, max_bytes
+        int32_t mode, exif, icc, fast, tolerant
 
     ctypedef struct img_header:
         int64_t height, width
         int components, orientation, progressive
 
+    ctypedef struct img_pixels:
+        const uint8_t *data
+        int64_t height, width
+        int channels
+
+    ctypedef struct img_decoding:
+        int eighths, fast, channels
+
+    ctypedef struct img_window:
+        int64_t top, left, height, width
+
     ctypedef struct img_kernels:
         const char *name
-
-    ctypedef struct img_program:
-        int64_t stage_count
-        img_stage *stages
-        int64_t max_pixels
-        int normalise
-        float scale[3]
-        float bias[3]
 
     img_scratch *img_scratch_new()
     void img_scratch_free(img_scratch *scratch)
@@ -65,13 +122,19 @@ cdef extern from "image.h" nogil:
     const img_kernels *img_current_kernels()
     int img_jpeg_open(img_scratch *scratch, const uint8_t *data, int64_t length, int64_t max_pixels,
                       img_header *header, char *message)
+    int img_jpeg_start(img_scratch *scratch, const img_decoding *how, const img_window *window, char *message)
+    int img_jpeg_row(img_scratch *scratch, const uint8_t **row, char *message)
     void img_jpeg_close(img_scratch *scratch)
-    int img_result_size(const img_program *program, int64_t height, int64_t width, int64_t *out_h, int64_t *out_w,
-                        char *message)
-    int img_run_jpeg(const img_program *program, img_scratch *scratch, const uint8_t *data, int64_t length, void *out,
-                     int64_t out_h, int64_t out_w, char *message)
-    int img_run_pixels(const img_program *program, img_scratch *scratch, const uint8_t *rgb, int64_t height,
-                       int64_t width, void *out, int64_t out_h, int64_t out_w, char *message)
+    int img_open(const img_program *program, img_scratch *scratch, const uint8_t *data, int64_t length,
+                 img_header *header, char *message)
+    int img_result_size(const img_program *program, img_scratch *scratch, int64_t height, int64_t width, uint64_t key,
+                        int64_t *out_h, int64_t *out_w, char *message)
+    int img_run_open(const img_program *program, img_scratch *scratch, const img_header *header, uint64_t key,
+                     void *out, int64_t out_h, int64_t out_w, char *message)
+    int img_run_jpeg(const img_program *program, img_scratch *scratch, const uint8_t *data, int64_t length,
+                     uint64_t key, void *out, int64_t out_h, int64_t out_w, char *message)
+    int img_run_pixels(const img_program *program, img_scratch *scratch, const img_pixels *pixels, uint64_t key,
+                       void *out, int64_t out_h, int64_t out_w, char *message)
 
 OK = IMG_OK
 NOT_JPEG = IMG_NOT_JPEG
@@ -80,9 +143,21 @@ TRUNCATED = IMG_TRUNCATED
 CORRUPT = IMG_CORRUPT
 TOO_LARGE = IMG_TOO_LARGE
 NO_MEMORY = IMG_NO_MEMORY
+CUT = IMG_CUT  # truncated, and the program takes that: the result is there, gray where the data lack something
 
 MAX_SIDE = 65535  # of a resize or crop: what a JPEG can hold
 MAX_PIXELS = IMG_MAX_PIXELS  # of a picture, whatever `max_pixels` allows
+MAX_OPS = IMG_MAX_OPS
+
+_MODES = {"rgb": (IMG_RGB, 3), "gray": (IMG_GRAY, 1), "rgba": (IMG_RGBA, 4)}
+_FILTERS = {"nearest": IMG_NEAREST, "bilinear": IMG_BILINEAR, "bicubic": IMG_BICUBIC, "lanczos": IMG_LANCZOS}
+# bfloat16 has no numpy dtype: its bits are handed out as uint16.
+_DTYPES = {
+    "uint8": (IMG_U8, np.uint8), "int16": (IMG_I16, np.int16), "uint16": (IMG_U16, np.uint16),
+    "int32": (IMG_I32, np.int32), "uint32": (IMG_U32, np.uint32), "int64": (IMG_I64, np.int64),
+    "uint64": (IMG_U64, np.uint64), "float16": (IMG_F16, np.float16), "bfloat16": (IMG_BF16, np.uint16),
+    "float32": (IMG_F32, np.float32), "float64": (IMG_F64, np.float64),
+}
 
 if img_choose_kernels(b"") != 0:
     raise ImportError("toolkit._native.image: no set of loops runs on this machine")
@@ -110,13 +185,29 @@ cdef int _probe(const uint8_t *data, int64_t length, img_scratch *scratch, img_h
 
 
 cdef int64_t _run(const img_program *program, img_scratch *scratch, const uint64_t *addresses, const int64_t *lengths,
-                  const uint64_t *outs, int64_t out_h, int64_t out_w, int32_t *statuses, char *messages,
-                  int64_t count) noexcept nogil:
+                  const uint64_t *keys, const uint64_t *outs, int64_t out_h, int64_t out_w, int32_t *statuses,
+                  char *messages, int64_t count) noexcept nogil:
     cdef int64_t i, failed = 0
     for i in range(count):
         messages[i * IMG_MESSAGE] = 0
         statuses[i] = img_run_jpeg(program, scratch, <const uint8_t *><uintptr_t>addresses[i], lengths[i],
-                                   <void *><uintptr_t>outs[i], out_h, out_w, messages + i * IMG_MESSAGE)
+                                   keys[i] if keys != NULL else 0, <void *><uintptr_t>outs[i], out_h, out_w,
+                                   messages + i * IMG_MESSAGE)
+        failed += statuses[i] != IMG_OK
+    return failed
+
+
+cdef int64_t _run_raw(const img_program *program, img_scratch *scratch, const uint64_t *addresses,
+                      const int64_t *sizes, const uint64_t *keys, const uint64_t *outs, int64_t out_h, int64_t out_w,
+                      int32_t *statuses, char *messages, int64_t count) noexcept nogil:
+    cdef int64_t i, failed = 0
+    cdef img_pixels pixels
+    for i in range(count):
+        messages[i * IMG_MESSAGE] = 0
+        pixels.data = <const uint8_t *><uintptr_t>addresses[i]
+        pixels.height, pixels.width, pixels.channels = sizes[3 * i], sizes[3 * i + 1], <int>sizes[3 * i + 2]
+        statuses[i] = img_run_pixels(program, scratch, &pixels, keys[i] if keys != NULL else 0,
+                                     <void *><uintptr_t>outs[i], out_h, out_w, messages + i * IMG_MESSAGE)
         failed += statuses[i] != IMG_OK
     return failed
 
@@ -174,61 +265,108 @@ cdef class Scratch:
 
 
 cdef class ImageProgram:
-    """A frozen list of resize and crop stages; any number of threads may run one, each with its own Scratch.
+    """A frozen list of steps; any number of threads may run one, each with its own Scratch.
 
     Args:
-        stages: (resize_short, crop_height, crop_width) each, 0 = absent. `resize_short` scales the shorter side to that
-            length as torchvision's Resize(int) with antialiased bilinear (Pillow's) filtering; the crop is torchvision's
-            CenterCrop, which puts black around a smaller picture. Without stages pictures are only decoded.
-        scale: None for uint8 results of shape (height, width, 3), else three floats for float32 results of shape
-            (3, height, width): pixel * scale[channel] + bias[channel], pixels being 0 .. 255.
-        bias: Three floats when there is a scale.
-        max_pixels: Pictures with more pixels, or that a resize would give more pixels, are refused as TOO_LARGE.
+        ops: One tuple a step, in order:
+            ("resize", height, width, filter), ("resize_short", size, filter), ("resize_long", size, filter),
+            ("crop", top, left, height, width), ("center_crop", height, width), ("random_crop", height, width, id),
+            ("random_resized_crop", height, width, (low, high) of scale, (low, high) of ratio, filter, id),
+            ("pad", top, left, bottom, right, fill), ("hflip", p, id), ("vflip", p, id),
+            ("color_jitter", brightness, contrast, saturation, hue, id), each None or (low, high), ("grayscale", channels).
+            They mean what toolkit/pipelines/image_steps.py says. filter is "nearest", "bilinear", "bicubic" or "lanczos";
+            id is a step's uint64, folded into the sample's key. Without steps pictures are only decoded.
+        mode: "rgb", "gray" or "rgba": what pictures are decoded to.
+        dtype: Of the results; "bfloat16" comes as uint16. Values out of its range become its nearest.
+        layout: "hwc" or "chw".
+        scale: None for pixels as they are, 0 .. 255, else a float for each channel: pixel * scale + bias in float32.
+        bias: A float for each channel when there is a scale.
+        max_pixels: Pictures with more pixels, or that a step would give more pixels, are refused as TOO_LARGE.
+        max_bytes: Encoded pictures of more bytes are refused as TOO_LARGE.
+        exif: Whether the orientation is applied.
+        icc: Pictures with a colour profile are UNSUPPORTED, for the caller to decode.
+        fast: May decode at a smaller size and repeat chroma instead of interpolating it.
+        tolerant: Truncated data are no error: the status is CUT.
 
     Raises:
         ValueError: An argument is out of range.
     """
 
     cdef img_program program
-    cdef readonly tuple stages
+    cdef img_op ops_memory[IMG_MAX_OPS]
+    cdef readonly tuple ops
     cdef readonly object output_dtype
+    cdef readonly bint random
     cdef int64_t out_h, out_w
 
-    def __cinit__(self, stages, *, scale=None, bias=None, max_pixels=178956970):
-        self.stages = tuple(_checked_stage(stage) for stage in stages)
+    def __cinit__(self, ops, *, str mode="rgb", str dtype="uint8", str layout="hwc", scale=None, bias=None,
+                  max_pixels=178956970, max_bytes=2**63 - 1, bint exif=True, bint icc=False, bint fast=False,
+                  bint tolerant=False):
+        self.ops = tuple(tuple(op) for op in ops)
+        if len(self.ops) > MAX_OPS:
+            raise ValueError(f"{len(self.ops)} steps are more than {MAX_OPS}")
         if (scale is None) != (bias is None):
             raise ValueError("scale and bias go together: give both or neither")
         if not 1 <= max_pixels <= MAX_PIXELS:
             raise ValueError(f"max_pixels must be 1 to {MAX_PIXELS}, not {max_pixels}")
-        self.program.max_pixels = max_pixels
-        self.program.stages = <img_stage *>calloc(len(self.stages) + 1, sizeof(img_stage))
-        if self.program.stages == NULL:
-            raise MemoryError("no memory for an ImageProgram")
-        self.program.stage_count = len(self.stages)
-        for i, (resize, height, width) in enumerate(self.stages):
-            self.program.stages[i] = img_stage(resize, height, width)
-            self.out_h, self.out_w = height, width
-        self.output_dtype = np.dtype(np.uint8)
-        if scale is not None:
-            self.program.normalise = 1
-            self.output_dtype = np.dtype(np.float32)
-            for c, (factor, offset) in enumerate(zip(_three(scale, "scale"), _three(bias, "bias"), strict=True)):
-                self.program.scale[c] = factor
-                self.program.bias[c] = offset
+        if not 1 <= max_bytes < 2**63:
+            raise ValueError(f"max_bytes must be 1 to {2**63 - 1}, not {max_bytes}")
+        if layout not in ("hwc", "chw"):
+            raise ValueError(f"layout must be 'hwc' or 'chw', not {layout!r}")
+        self.program.max_pixels, self.program.max_bytes = max_pixels, max_bytes
+        self.program.exif, self.program.icc, self.program.fast, self.program.tolerant = exif, icc, fast, tolerant
+        self.program.mode, self.program.layout.channels = _one_of(_MODES, mode, "mode")
+        self.program.layout.dtype, item = _one_of(_DTYPES, dtype, "dtype")
+        self.output_dtype = np.dtype(item)
+        self.program.layout.item = self.output_dtype.itemsize
+        self.program.layout.chw = layout == "chw"
+        self.program.ops = self.ops_memory
+        self.program.op_count = len(self.ops)
+        for i, op in enumerate(self.ops):
+            try:
+                _fill_op(&self.ops_memory[i], op)
+            except (TypeError, ValueError, KeyError, OverflowError) as error:
+                raise ValueError(f"step {i + 1} {op}: {error}") from error
+            self._follow(&self.ops_memory[i])
+        self.program.layout.normalise = scale is not None
+        channels = self.program.layout.channels
+        for c, (factor, offset) in enumerate(zip(_floats(scale, channels, "scale", 1.0),
+                                                 _floats(bias, channels, "bias", 0.0), strict=True)):
+            self.program.layout.scale[c] = factor
+            self.program.layout.bias[c] = offset
 
-    def __dealloc__(self):
-        free(self.program.stages)
+    cdef int _follow(self, const img_op *op) except -1:
+        """Keep track of the result's size, 0 where it depends on the picture, and of its channels."""
+        kind = op.kind
+        if kind in (IMG_RESIZE, IMG_CROP, IMG_CENTER_CROP, IMG_RANDOM_CROP, IMG_RANDOM_RESIZED_CROP):
+            self.out_h, self.out_w = op.height, op.width
+        elif kind == IMG_PAD_AROUND and self.out_h > 0:
+            self.out_h += op.top + op.bottom
+            self.out_w += op.left + op.right
+        elif kind in (IMG_RESIZE_SHORT, IMG_RESIZE_LONG) and self.out_h > 0:
+            short, long_ = min(self.out_h, self.out_w), max(self.out_h, self.out_w)
+            other = max(1, op.height * (long_ if kind == IMG_RESIZE_SHORT else short)
+                        // (short if kind == IMG_RESIZE_SHORT else long_))
+            height_is_size = (self.out_w > self.out_h) == (kind == IMG_RESIZE_SHORT)
+            self.out_h = op.height if height_is_size else other
+            self.out_w = other if height_is_size else op.height
+        elif kind == IMG_GRAYSCALE:
+            self.program.layout.channels = op.channels
+        self.random |= kind in (IMG_RANDOM_CROP, IMG_RANDOM_RESIZED_CROP, IMG_HFLIP, IMG_VFLIP, IMG_COLOR_JITTER)
+        if self.out_h * self.out_w > self.program.max_pixels:
+            raise ValueError(f"results of {self.out_h}x{self.out_w} have more than max_pixels={self.program.max_pixels}")
+        return 0
 
     @property
     def output_shape(self):
-        """(height, width, 3) or (3, height, width); None when the last stage does not crop, so that sizes differ."""
+        """(height, width, channels), or (channels, height, width); None when sizes depend on the picture."""
         if self.out_h == 0:
             return None
         return self._shape(self.out_h, self.out_w)
 
     def run(self, const uint64_t[::1] addresses not None, const int64_t[::1] lengths not None,
             const uint64_t[::1] out_addresses not None, int64_t out_size_bytes, Scratch scratch not None,
-            int32_t[::1] statuses not None):
+            int32_t[::1] statuses not None, const uint64_t[::1] keys=None):
         """Decode and transform samples whose JPEG bytes lie in memory, each into its place in a batch.
 
         Borrows all memory for the length of the call; the caller keeps it alive and unmoved. A sample that fails gets
@@ -241,6 +379,7 @@ cdef class ImageProgram:
             out_size_bytes: Bytes of one result: output_shape times the item's size.
             scratch: Of the calling thread.
             statuses: int32 (n,), filled.
+            keys: uint64 (n,), what each sample's random steps draw from; needed when there are any.
 
         Returns:
             The number of samples whose status is not OK.
@@ -251,60 +390,82 @@ cdef class ImageProgram:
             MemoryError: There is no memory for messages.
         """
         cdef int64_t count = addresses.shape[0], i, failed
-        if lengths.shape[0] != count or out_addresses.shape[0] != count or statuses.shape[0] != count:
-            raise ValueError(
-                f"addresses, lengths, out_addresses and statuses must be of one length, not {count}, "
-                f"{lengths.shape[0]}, {out_addresses.shape[0]} and {statuses.shape[0]}"
-            )
-        self._check_out(out_size_bytes)
+        self._check_call(count, lengths.shape[0], out_addresses, statuses, keys, out_size_bytes)
         if count == 0:
             return 0
         for i in range(count):
-            if lengths[i] < 0 or (addresses[i] == 0 and lengths[i] > 0) or out_addresses[i] == 0:
+            if lengths[i] < 0 or (addresses[i] == 0 and lengths[i] > 0):
                 raise ValueError(f"sample {i} has no valid address or a negative length ({lengths[i]})")
         scratch.enter(count)
         with nogil:
-            failed = _run(&self.program, scratch.memory, &addresses[0], &lengths[0], &out_addresses[0], self.out_h,
-                          self.out_w, &statuses[0], <char *>scratch.messages.data, count)
+            failed = _run(&self.program, scratch.memory, &addresses[0], &lengths[0],
+                          &keys[0] if keys is not None else NULL, &out_addresses[0], self.out_h, self.out_w,
+                          &statuses[0], <char *>scratch.messages.data, count)
         scratch.leave()
         return failed
 
-    def run_pixels(self, const uint8_t[:, :, ::1] pixels not None, uint64_t out_address, int64_t out_size_bytes,
-                   Scratch scratch not None):
-        """Transform pixels that are already decoded into a place in a batch, as `run` does.
+    def run_raw(self, const uint64_t[::1] addresses not None, const int64_t[:, ::1] sizes not None,
+                const uint64_t[::1] out_addresses not None, int64_t out_size_bytes, Scratch scratch not None,
+                int32_t[::1] statuses not None, const uint64_t[::1] keys=None):
+        """Transform pictures that are already decoded, as `run` does; no orientation is applied.
 
         Args:
-            pixels: uint8 (height, width, 3), RGB, in the order to see them (no orientation is applied).
-            out_address: Where the result goes.
-            out_size_bytes: Bytes of the result: output_shape times the item's size.
-            scratch: Of the calling thread.
+            addresses: uint64 (n,), first byte of each picture: uint8 HWC, rows without gaps.
+            sizes: int64 (n, 3), height, width and channels of each: 1 (L), 3 (RGB) or 4 (RGBA).
+            out_addresses: As in `run`.
+            out_size_bytes: As in `run`.
+            scratch: As in `run`.
+            statuses: As in `run`.
+            keys: As in `run`.
+
+        Returns:
+            The number of pictures whose status is not OK.
 
         Raises:
-            ImageError: The picture is too large, or there is no memory.
-            ValueError: The sizes do not fit, or the program has no fixed output_shape.
+            ValueError: As in `run`, or a picture has no pixels or other channels.
             RuntimeError: Another call uses the scratch.
+            MemoryError: There is no memory for messages.
         """
-        self._check_out(out_size_bytes)
-        if out_address == 0:
-            raise ValueError("out_address is 0")
-        self._transform(pixels, <void *><uintptr_t>out_address, self.out_h, self.out_w, scratch)
+        cdef int64_t count = addresses.shape[0], i, failed
+        self._check_call(count, sizes.shape[0], out_addresses, statuses, keys, out_size_bytes)
+        if sizes.shape[1] != 3:
+            raise ValueError(f"sizes must have shape (n, 3), not {(sizes.shape[0], sizes.shape[1])}")
+        if count == 0:
+            return 0
+        for i in range(count):
+            if addresses[i] == 0 or min(sizes[i, 0], sizes[i, 1]) < 1 or sizes[i, 2] not in (1, 3, 4):
+                raise ValueError(
+                    f"picture {i} has no address, or no pixels, or other than 1, 3 or 4 channels: "
+                    f"{(sizes[i, 0], sizes[i, 1], sizes[i, 2])}"
+                )
+        scratch.enter(count)
+        with nogil:
+            failed = _run_raw(&self.program, scratch.memory, &addresses[0], &sizes[0, 0],
+                              &keys[0] if keys is not None else NULL, &out_addresses[0], self.out_h, self.out_w,
+                              &statuses[0], <char *>scratch.messages.data, count)
+        scratch.leave()
+        return failed
 
-    def decode(self, const uint8_t[::1] data not None, Scratch scratch not None):
+    def decode(self, const uint8_t[::1] data not None, Scratch scratch not None, key=None, warn=None):
         """Decode and transform one JPEG into a new array; its size may depend on the picture.
 
         Args:
             data: uint8 (n,), bytes of the JPEG (bytes, bytearray, memoryview, array).
             scratch: Of the calling thread.
+            key: What random steps draw from; needed when there are any.
+            warn: Called with a message when the picture is truncated and the program tolerates it.
 
         Returns:
-            uint8 (height, width, 3) or float32 (3, height, width).
+            The result, of output_dtype.
 
         Raises:
             ImageError: The bytes are no JPEG that can be decoded; see its status.
+            ValueError: A step is random and there is no key.
             RuntimeError: Another call uses the scratch.
         """
         cdef int64_t length = data.shape[0], out_h = 0, out_w = 0
         cdef const uint8_t *bytes_ = &data[0] if length > 0 else NULL
+        cdef uint64_t drawn = self._key(key)
         cdef img_header header
         cdef char *message
         cdef int status
@@ -313,79 +474,105 @@ cdef class ImageProgram:
         try:
             message = <char *>scratch.messages.data
             with nogil:
-                status = img_jpeg_open(scratch.memory, bytes_, length, self.program.max_pixels, &header, message)
-                img_jpeg_close(scratch.memory)
-            if status == IMG_OK:
-                if header.orientation >= 5:
-                    header.height, header.width = header.width, header.height
-                status = img_result_size(&self.program, header.height, header.width, &out_h, &out_w, message)
+                status = img_open(&self.program, scratch.memory, bytes_, length, &header, message)
+                if status == IMG_OK:
+                    if header.orientation >= 5:
+                        status = img_result_size(&self.program, scratch.memory, header.width, header.height, drawn,
+                                                 &out_h, &out_w, message)
+                    else:
+                        status = img_result_size(&self.program, scratch.memory, header.height, header.width, drawn,
+                                                 &out_h, &out_w, message)
             _raise_for(status, message)
             out = np.empty(self._shape(out_h, out_w), self.output_dtype)
             out_address = out.ctypes.data
             with nogil:
-                status = img_run_jpeg(&self.program, scratch.memory, bytes_, length, <void *>out_address, out_h, out_w,
+                status = img_run_open(&self.program, scratch.memory, &header, drawn, <void *>out_address, out_h, out_w,
                                       message)
-            _raise_for(status, message)
+            if status != IMG_CUT:
+                _raise_for(status, message)
+            text = (<bytes>message).decode("utf-8", "replace")
         finally:
+            img_jpeg_close(scratch.memory)
             scratch.leave()
+        if status == IMG_CUT and warn is not None:
+            warn(text)
         return out
 
-    def apply(self, const uint8_t[:, :, ::1] pixels not None, Scratch scratch not None):
+    def apply(self, const uint8_t[:, :, ::1] pixels not None, Scratch scratch not None, key=None):
         """Transform pixels that are already decoded into a new array, as `decode` does.
 
         Args:
-            pixels: uint8 (height, width, 3), RGB.
+            pixels: uint8 (height, width, channels): 1 (L), 3 (RGB) or 4 (RGBA).
             scratch: Of the calling thread.
+            key: As in `decode`.
 
         Returns:
-            uint8 (height, width, 3) or float32 (3, height, width).
+            The result, of output_dtype.
 
         Raises:
             ImageError: The picture is too large, or there is no memory.
-            ValueError: The pixels have another shape, or there are none.
+            ValueError: The pixels have another shape, or there are none; or there is no key.
             RuntimeError: Another call uses the scratch.
         """
         cdef int64_t out_h = 0, out_w = 0
-        cdef char message[IMG_MESSAGE]
-        cdef uintptr_t out_address
-        _check_pixels(pixels)
-        _raise_for(img_result_size(&self.program, pixels.shape[0], pixels.shape[1], &out_h, &out_w, message), message)
-        out = np.empty(self._shape(out_h, out_w), self.output_dtype)
-        out_address = out.ctypes.data
-        self._transform(pixels, <void *>out_address, out_h, out_w, scratch)
-        return out
-
-    cdef int _transform(self, const uint8_t[:, :, ::1] pixels, void *out, int64_t out_h, int64_t out_w,
-                        Scratch scratch) except -1:
-        cdef int status
-        cdef int64_t height = pixels.shape[0], width = pixels.shape[1]
-        cdef const uint8_t *rgb
+        cdef uint64_t drawn = self._key(key)
+        cdef img_pixels picture
         cdef char *message
-        _check_pixels(pixels)
-        rgb = &pixels[0, 0, 0]
+        cdef int status
+        cdef uintptr_t out_address
+        if pixels.shape[0] == 0 or pixels.shape[1] == 0 or pixels.shape[2] not in (1, 3, 4):
+            raise ValueError(
+                f"pixels must have shape (height, width, 1, 3 or 4), not "
+                f"{(pixels.shape[0], pixels.shape[1], pixels.shape[2])}"
+            )
+        picture.data = &pixels[0, 0, 0]
+        picture.height, picture.width, picture.channels = pixels.shape[0], pixels.shape[1], <int>pixels.shape[2]
         scratch.enter(1)
-        message = <char *>scratch.messages.data
         try:
+            message = <char *>scratch.messages.data
             with nogil:
-                status = img_result_size(&self.program, height, width, &out_h, &out_w, message)
-                if status == IMG_OK:
-                    status = img_run_pixels(&self.program, scratch.memory, rgb, height, width, out, out_h, out_w, message)
+                status = img_result_size(&self.program, scratch.memory, picture.height, picture.width, drawn, &out_h,
+                                         &out_w, message)
+            _raise_for(status, message)
+            out = np.empty(self._shape(out_h, out_w), self.output_dtype)
+            out_address = out.ctypes.data
+            with nogil:
+                status = img_run_pixels(&self.program, scratch.memory, &picture, drawn, <void *>out_address, out_h,
+                                        out_w, message)
             _raise_for(status, message)
         finally:
             scratch.leave()
-        return 0
+        return out
+
+    cdef uint64_t _key(self, key) except? 0:
+        if key is None and self.random:
+            raise ValueError("a step is random: give the sample's key")
+        return 0 if key is None else key
 
     cdef tuple _shape(self, int64_t height, int64_t width):
-        if self.program.normalise:
-            return (3, height, width)
-        return (height, width, 3)
+        cdef int64_t channels = self.program.layout.channels
+        return (channels, height, width) if self.program.layout.chw else (height, width, channels)
 
-    cdef int _check_out(self, int64_t out_size_bytes) except -1:
+    cdef int _check_call(self, int64_t count, int64_t inputs, const uint64_t[::1] outs, int32_t[::1] statuses,
+                         const uint64_t[::1] keys, int64_t out_size_bytes) except -1:
+        cdef int64_t i
+        if inputs != count or outs.shape[0] != count or statuses.shape[0] != count or (
+            keys is not None and keys.shape[0] != count
+        ):
+            raise ValueError(
+                f"all arrays must be of one length, not {count}, {inputs}, {outs.shape[0]}, {statuses.shape[0]}"
+                + (f" and {keys.shape[0]}" if keys is not None else "")
+            )
+        if keys is None and self.random:
+            raise ValueError("a step is random: give the samples' keys")
         if self.out_h == 0:
-            raise ValueError("the last stage has no crop, so results have no fixed size; use decode or apply")
-        expected = 3 * self.out_h * self.out_w * self.output_dtype.itemsize
+            raise ValueError("sizes depend on the picture, so results have no fixed size; use decode or apply")
+        expected = self.program.layout.channels * self.out_h * self.out_w * self.program.layout.item
         if out_size_bytes != expected:
             raise ValueError(f"a result has {expected} bytes, not {out_size_bytes}")
+        for i in range(count):
+            if outs[i] == 0:
+                raise ValueError(f"sample {i} has no valid place")
         return 0
 
 
@@ -415,6 +602,35 @@ def probe(const uint8_t[::1] data not None):
     return header.width, header.height, header.components, header.orientation, bool(header.progressive)
 
 
+def _decode_eighth(const uint8_t[::1] data not None, Scratch scratch not None):
+    """Decode a whole JPEG at an eighth of its size and drop the pixels: what benchmarks call the floor, since Huffman
+    decoding can't be skipped. Raises ImageError.
+    """
+    cdef char *message
+    cdef int status
+    cdef img_header header
+    cdef img_decoding how
+    cdef img_window window
+    cdef const uint8_t *row
+    cdef int64_t i = 0, length = data.shape[0]
+    cdef const uint8_t *bytes_ = &data[0] if length > 0 else NULL
+    how.eighths, how.fast, how.channels = 1, 0, 4
+    scratch.enter(1)
+    message = <char *>scratch.messages.data
+    with nogil:
+        status = img_jpeg_open(scratch.memory, bytes_, length, IMG_MAX_PIXELS, &header, message)
+        if status == IMG_OK:
+            window.top = window.left = 0
+            window.height, window.width = (header.height + 7) // 8, (header.width + 7) // 8
+            status = img_jpeg_start(scratch.memory, &how, &window, message)
+        while status == IMG_OK and i < window.height:
+            status = img_jpeg_row(scratch.memory, &row, message)
+            i += 1
+        img_jpeg_close(scratch.memory)
+    scratch.leave()
+    _raise_for(status, message)
+
+
 def simd_level():
     """Return the name of the loops in use: "avx512", "avx2" or "generic"."""
     return img_current_kernels().name.decode("ascii")
@@ -432,27 +648,93 @@ cdef int _raise_for(int status, const char *message) except -1:
     return 0
 
 
-cdef int _check_pixels(const uint8_t[:, :, ::1] pixels) except -1:
-    if pixels.shape[0] == 0 or pixels.shape[1] == 0 or pixels.shape[2] != 3:
-        raise ValueError(
-            f"pixels must have shape (height, width, 3), not {(pixels.shape[0], pixels.shape[1], pixels.shape[2])}"
-        )
+cdef int _fill_op(img_op *op, tuple given) except -1:
+    memset(op, 0, sizeof(img_op))
+    name, *values = given
+    if name == "resize":
+        op.kind = IMG_RESIZE
+        height, width, filter_ = values
+        op.height, op.width, op.filter = _side(height), _side(width), _FILTERS[filter_]
+    elif name in ("resize_short", "resize_long"):
+        op.kind = IMG_RESIZE_SHORT if name == "resize_short" else IMG_RESIZE_LONG
+        size, filter_ = values
+        op.height, op.filter = _side(size), _FILTERS[filter_]
+    elif name == "crop":
+        op.kind = IMG_CROP
+        top, left, height, width = values
+        op.top, op.left, op.height, op.width = _place(top), _place(left), _side(height), _side(width)
+    elif name == "center_crop":
+        op.kind = IMG_CENTER_CROP
+        height, width = values
+        op.height, op.width = _side(height), _side(width)
+    elif name == "random_crop":
+        op.kind = IMG_RANDOM_CROP
+        height, width, op.id = values
+        op.height, op.width = _side(height), _side(width)
+    elif name == "random_resized_crop":
+        op.kind = IMG_RANDOM_RESIZED_CROP
+        height, width, scale, ratio, filter_, op.id = values
+        op.height, op.width, op.filter = _side(height), _side(width), _FILTERS[filter_]
+        op.low[0], op.high[0] = _range(scale, 0.0, 1e6)
+        op.low[1], op.high[1] = _range(ratio, 1e-6, 1e6)
+    elif name == "pad":
+        op.kind = IMG_PAD_AROUND
+        op.top, op.left, op.bottom, op.right = (_place(value, 0) for value in values[:4])
+        (op.fill,) = values[4:]
+        if not 0 <= op.fill <= 255:
+            raise ValueError(f"fill must be 0 to 255, not {op.fill}")
+    elif name in ("hflip", "vflip"):
+        op.kind = IMG_HFLIP if name == "hflip" else IMG_VFLIP
+        p, op.id = values
+        op.low[0], _ = _range((p, p), 0.0, 1.0)
+    elif name == "color_jitter":
+        op.kind = IMG_COLOR_JITTER
+        *factors, op.id = values
+        for i, factor in enumerate(factors):
+            op.used[i] = factor is not None
+            if factor is not None:
+                op.low[i], op.high[i] = _range(factor, *((-0.5, 0.5) if i == 3 else (0.0, 1e6)))
+        if len(factors) != 4:
+            raise ValueError("four ranges are needed: brightness, contrast, saturation, hue")
+    elif name == "grayscale":
+        op.kind = IMG_GRAYSCALE
+        (op.channels,) = values
+        if op.channels not in (1, 3):
+            raise ValueError(f"channels must be 1 or 3, not {op.channels}")
+    else:
+        raise ValueError(f"no step is called {name!r}")
+    if op.height * op.width > MAX_PIXELS:
+        raise ValueError(f"more than {MAX_PIXELS} pixels")
     return 0
 
 
-def _checked_stage(stage):
-    resize, height, width = (int(value) for value in stage)
-    if not all(0 <= value <= MAX_SIDE for value in (resize, height, width)):
-        raise ValueError(f"stage {(resize, height, width)}: lengths must be 0 to {MAX_SIDE}")
-    if (height == 0) != (width == 0):
-        raise ValueError(f"stage {(resize, height, width)}: a crop needs both its height and its width")
-    if height * width > MAX_PIXELS:
-        raise ValueError(f"stage {(resize, height, width)}: the crop has more than {MAX_PIXELS} pixels")
-    return resize, height, width
+def _side(value):
+    if not 1 <= int(value) <= MAX_SIDE:
+        raise ValueError(f"lengths must be 1 to {MAX_SIDE}, not {value}")
+    return int(value)
 
 
-def _three(values, name):
-    values = [float(value) for value in values]
-    if len(values) != 3 or not all(math.isfinite(value) for value in values):
-        raise ValueError(f"{name} must be three finite numbers, not {values}")
+def _place(value, low=-MAX_SIDE):
+    if not low <= int(value) <= MAX_SIDE:
+        raise ValueError(f"places must be {low} to {MAX_SIDE}, not {value}")
+    return int(value)
+
+
+def _range(values, low, high):
+    first, last = (float(value) for value in values)
+    if not low <= first <= last <= high:
+        raise ValueError(f"a range must go up, within {low} to {high}, not {first} to {last}")
+    return first, last
+
+
+def _one_of(known, name, what):
+    if name not in known:
+        raise ValueError(f"{what} must be one of {', '.join(known)}, not {name!r}")
+    return known[name]
+
+
+def _floats(values, count, name, default):
+    values = [default] * count if values is None else [float(value) for value in values]
+    if len(values) != count or not all(math.isfinite(value) for value in values):
+        raise ValueError(f"{name} must be {count} finite numbers, not {values}")
     return values

@@ -1,4 +1,4 @@
-/* Finds the orientation of a JPEG as PIL does: EXIF first, then XMP.
+/* Reads a JPEG's markers: the orientation as PIL finds it, EXIF first, then XMP; and whether there is a colour profile.
  *
  * Follows JpegImagePlugin (which markers are read), Image.Exif and TiffImagePlugin.ImageFileDirectory_v2.load (which
  * entry counts, where reading stops) and Image.getexif (XMP) of Pillow 13. Damaged EXIF is no error: orientation 1.
@@ -123,42 +123,63 @@ static int from_xmp(const uint8_t *data, int64_t length) {
     return 0;
 }
 
-int img_orientation(const uint8_t *data, int64_t length) {
-    static const char xmp_name[] = "http://ns.adobe.com/xap/1.0/"; /* its final zero belongs to the name */
-    const uint8_t *exif = NULL, *xmp = NULL;
-    int64_t exif_length = 0, xmp_length = 0, at = 2;
-    while (at + 2 <= length) {
-        if (data[at] != 0xFF) { /* junk between segments */
-            at++;
+/* ---- Segments before the first scan ---- */
+
+typedef struct {
+    int code;
+    const uint8_t *data;
+    int64_t length;
+} segment;
+
+/* The next marker segment from `*at` on. Returns 0 when there is none. */
+static int next_segment(const uint8_t *data, int64_t length, int64_t *at, segment *found) {
+    while (*at + 2 <= length) {
+        if (data[*at] != 0xFF || data[*at + 1] == 0xFF) { /* junk between segments, padding */
+            ++*at;
             continue;
         }
-        uint8_t code = data[at + 1];
-        if (code == 0xFF) { /* padding */
-            at++;
-            continue;
-        }
-        at += 2;
+        int code = data[*at + 1];
+        *at += 2;
         if (code == 0xDA)
-            break;
+            return 0;
         if (code == 0 || code == 1 || (code >= 0xD0 && code <= 0xD9)) /* markers without a segment */
             continue;
-        if (at + 2 > length)
-            break;
-        int64_t size = (int64_t)data[at] << 8 | data[at + 1];
-        if (size < 2 || at + size > length)
-            break;
-        const uint8_t *segment = data + at + 2;
-        if (code == 0xE1 && exif == NULL && size >= 8 && memcmp(segment, "Exif\0\0", 6) == 0) {
-            exif = segment;
-            exif_length = size - 2;
-        } else if (code == 0xE1 && size - 2 >= (int64_t)sizeof xmp_name && memcmp(segment, xmp_name, sizeof xmp_name) == 0) {
-            xmp = segment + sizeof xmp_name;
-            xmp_length = size - 2 - (int64_t)sizeof xmp_name;
-        }
-        at += size;
+        if (*at + 2 > length)
+            return 0;
+        int64_t size = (int64_t)data[*at] << 8 | data[*at + 1];
+        if (size < 2 || *at + size > length)
+            return 0;
+        *found = (segment){code, data + *at + 2, size - 2};
+        *at += size;
+        return 1;
+    }
+    return 0;
+}
+
+int img_orientation(const uint8_t *data, int64_t length) {
+    static const char xmp_name[] = "http://ns.adobe.com/xap/1.0/"; /* its final zero belongs to the name */
+    segment exif = {0}, xmp = {0}, found;
+    int64_t at = 2;
+    while (next_segment(data, length, &at, &found)) {
+        if (found.code != 0xE1)
+            continue;
+        if (exif.data == NULL && found.length >= 6 && memcmp(found.data, "Exif\0\0", 6) == 0)
+            exif = found;
+        else if (found.length >= (int64_t)sizeof xmp_name && memcmp(found.data, xmp_name, sizeof xmp_name) == 0)
+            xmp = (segment){0xE1, found.data + sizeof xmp_name, found.length - (int64_t)sizeof xmp_name};
     }
     int orientation = 0;
-    if (exif == NULL || !from_exif(exif, exif_length, &orientation))
-        orientation = xmp == NULL ? 0 : from_xmp(xmp, xmp_length);
+    if (exif.data == NULL || !from_exif(exif.data, exif.length, &orientation))
+        orientation = xmp.data == NULL ? 0 : from_xmp(xmp.data, xmp.length);
     return orientation >= 1 && orientation <= 8 ? orientation : 1;
+}
+
+int img_has_profile(const uint8_t *data, int64_t length) {
+    static const char name[] = "ICC_PROFILE"; /* its final zero belongs to the name */
+    segment found;
+    int64_t at = 2;
+    while (next_segment(data, length, &at, &found))
+        if (found.code == 0xE2 && found.length > (int64_t)sizeof name && memcmp(found.data, name, sizeof name) == 0)
+            return 1;
+    return 0;
 }

@@ -1,7 +1,8 @@
-/* Reads a window of a JPEG with libjpeg-turbo: only the blocks it needs, bit for bit what a full decode gives.
+/* Reads a window of a JPEG with libjpeg-turbo: only the blocks it needs, bit for bit what a full decode gives,
+ * unless less is asked for: fewer eighths of its size, repeated chroma, or luma only.
  *
  * Columns are cut with jpeg_crop_scanline, rows above the window with jpeg_skip_scanlines (Huffman decoding only), and
- * nothing below the window is decoded. Settings are libjpeg's defaults, as in Pillow: slow integer DCT, fancy upsampling.
+ * nothing below the window is decoded. The exact settings are libjpeg's defaults, as in Pillow: slow integer DCT, fancy upsampling.
  *
  * libjpeg reports errors with a function that may not return, so each img_jpeg_* function sets its own jump target;
  * none of them changes a local variable after that.
@@ -32,6 +33,8 @@ struct img_jpeg {
     int created;
     int scan_bomb;    /* more scans than MAX_SCANS */
     int hit_end;      /* libjpeg wanted bytes behind the end of the data */
+    int tolerant;     /* data that end too early are no error */
+    int channels;     /* bytes of a decoded pixel */
     int damage;       /* the first warning that means wrong pixels, a JWRN_ code */
     char damage_text[JMSG_LENGTH_MAX];
     int64_t shift;    /* window column 0 in a decoded row */
@@ -152,7 +155,7 @@ static img_jpeg *get(img_scratch *scratch) {
 /* A fresh decompressor for each picture: libjpeg keeps quantisation and Huffman tables from picture to picture, and one
  * that lacks its own would silently be decoded with those of its predecessor. */
 static int create(img_jpeg *jpeg, const uint8_t *data, int64_t length, char *message) {
-    jpeg->hit_end = jpeg->damage = jpeg->scan_bomb = 0;
+    jpeg->hit_end = jpeg->damage = jpeg->scan_bomb = jpeg->tolerant = 0;
     jpeg->info.err = jpeg_std_error(&jpeg->errors);
     jpeg->errors.error_exit = fail;
     jpeg->errors.emit_message = note;
@@ -230,21 +233,24 @@ static int may_cut(const struct jpeg_decompress_struct *info) {
     return 1;
 }
 
-int img_jpeg_start(img_scratch *scratch, const img_window *window, char *message) {
+int img_jpeg_start(img_scratch *scratch, const img_decoding *how, const img_window *window, char *message) {
     img_jpeg *jpeg = scratch->jpeg;
     struct jpeg_decompress_struct *info = &jpeg->info;
     if (setjmp(jpeg->jump))
         return failure(jpeg, message);
-    info->out_color_space = JCS_EXT_RGBX;
+    jpeg->channels = how->channels;
+    info->out_color_space = how->channels == 1 ? JCS_GRAYSCALE : JCS_EXT_RGBA; /* A is 255 */
     info->dct_method = JDCT_ISLOW;
-    info->do_fancy_upsampling = TRUE;
+    info->do_fancy_upsampling = !how->fast;
+    info->scale_num = (unsigned)how->eighths;
+    info->scale_denom = 8;
     jpeg_start_decompress(info);
 
     JDIMENSION left = 0, width = info->output_width;
     int cut = may_cut(info);
     if (cut && window->width < (int64_t)width) {
         /* Upsampling looks one chroma sample to each side; two are kept. The right edge is a whole block. */
-        int64_t margin = 2 * info->max_h_samp_factor, block = 8 * info->max_h_samp_factor;
+        int64_t margin = 2 * info->max_h_samp_factor, block = how->eighths * info->max_h_samp_factor;
         int64_t from = window->left > margin ? (window->left - margin) / block * block : 0;
         int64_t to = (window->left + window->width + margin + block - 1) / block * block;
         if (to - from < MIN_CROP)
@@ -290,7 +296,7 @@ int img_jpeg_row(img_scratch *scratch, const uint8_t **row, char *message) {
             return IMG_CORRUPT;
         }
     }
-    *row = jpeg->rows[jpeg->next++] + 4 * jpeg->shift;
+    *row = jpeg->rows[jpeg->next++] + jpeg->channels * jpeg->shift;
     jpeg->wanted--;
     return IMG_OK;
 }
@@ -331,8 +337,7 @@ static int read_rest(img_jpeg *jpeg, char *message) {
     return IMG_OK;
 }
 
-int img_jpeg_finish(img_scratch *scratch, char *message) {
-    img_jpeg *jpeg = scratch->jpeg;
+static int check_complete(img_jpeg *jpeg, char *message) {
     int complete, status = damaged(jpeg, message);
     if (status != IMG_OK)
         return status;
@@ -353,6 +358,13 @@ int img_jpeg_finish(img_scratch *scratch, char *message) {
     snprintf(message, IMG_MESSAGE, "the JPEG data end too early (no end-of-image marker, parts of the picture are missing)");
     return IMG_TRUNCATED;
 }
+
+int img_jpeg_finish(img_scratch *scratch, char *message) {
+    int status = check_complete(scratch->jpeg, message);
+    return status == IMG_TRUNCATED && scratch->jpeg->tolerant ? IMG_CUT : status;
+}
+
+void img_jpeg_tolerate(img_scratch *scratch) { scratch->jpeg->tolerant = 1; }
 
 void img_jpeg_close(img_scratch *scratch) {
     img_jpeg *jpeg = scratch->jpeg;

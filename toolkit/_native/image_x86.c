@@ -126,12 +126,13 @@ AVX2 static void vertical(uint8_t *out, const uint8_t *const *rows, const img_ax
 AVX2 static void from_rgb(uint8_t *rgbx, const uint8_t *rgb, int64_t count) {
     const __m256i spread = _mm256_broadcastsi128_si256(
         _mm_setr_epi8(0, 1, 2, -1, 3, 4, 5, -1, 6, 7, 8, -1, 9, 10, 11, -1));
+    const __m256i opaque = _mm256_set1_epi32((int)0xFF000000u);
     int64_t i = 0;
     for (; i + 10 <= count; i += 8) { /* reads 28 bytes, 24 of them used */
         const uint8_t *p = rgb + 3 * i;
         __m256i eight = _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128((const __m128i *)p)),
                                                 _mm_loadu_si128((const __m128i *)(p + 12)), 1);
-        _mm256_storeu_si256((__m256i *)(rgbx + 4 * i), _mm256_shuffle_epi8(eight, spread));
+        _mm256_storeu_si256((__m256i *)(rgbx + 4 * i), _mm256_or_si256(_mm256_shuffle_epi8(eight, spread), opaque));
     }
     img_generic_kernels.from_rgb(rgbx + 4 * i, rgb + 3 * i, count - i);
 }
@@ -164,6 +165,16 @@ AVX2 static void to_planes(float *out, int64_t plane, const uint8_t *rgbx, int64
     img_generic_kernels.to_planes(out + i, plane, rgbx + 4 * i, count - i, scale, bias);
 }
 
+AVX2 static void reverse(uint8_t *out, const uint8_t *rgbx, int64_t count) {
+    const __m256i order = _mm256_setr_epi32(7, 6, 5, 4, 3, 2, 1, 0);
+    int64_t i = 0;
+    for (; i + 8 <= count; i += 8) {
+        __m256i eight = _mm256_loadu_si256((const __m256i *)(rgbx + 4 * (count - 8 - i)));
+        _mm256_storeu_si256((__m256i *)(out + 4 * i), _mm256_permutevar8x32_epi32(eight, order));
+    }
+    img_generic_kernels.reverse(out + 4 * i, rgbx, count - i);
+}
+
 INLINE512 void horizontal_of_512(uint8_t *out, const uint8_t *row, const img_axis *axis, int64_t pairs) {
     const __m512i half = _mm512_set1_epi32(HALF), next = _mm512_set1_epi8(8);
     const __mmask64 even = 0x5555555555555555;
@@ -178,6 +189,7 @@ INLINE512 void horizontal_of_512(uint8_t *out, const uint8_t *row, const img_axi
             order = _mm512_add_epi8(order, next);
         }
         __m512i total = _mm512_srai_epi32(_mm512_add_epi32(_mm512_slli_epi32(high, IMG_SPLIT), low), IMG_PRECISION);
+        total = _mm512_max_epi32(total, _mm512_setzero_si512());
         _mm_storeu_si128((__m128i *)(out + 4 * i), _mm512_cvtusepi32_epi8(total));
     }
 }
@@ -195,8 +207,8 @@ AVX512 static void horizontal_512(uint8_t *out, const uint8_t *row, const img_ax
         horizontal_of_512(out, row, axis, axis->pairs);
 }
 
-const img_kernels img_avx512_kernels = {"avx512", 4, horizontal_512, vertical, from_rgb, to_rgb, to_planes};
-const img_kernels img_avx2_kernels = {"avx2", 2, horizontal, vertical, from_rgb, to_rgb, to_planes};
+const img_kernels img_avx512_kernels = {"avx512", 4, horizontal_512, vertical, from_rgb, to_rgb, to_planes, reverse};
+const img_kernels img_avx2_kernels = {"avx2", 2, horizontal, vertical, from_rgb, to_rgb, to_planes, reverse};
 #else
 typedef int img_x86_is_empty_here; /* ISO C wants at least one declaration */
 #endif

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -19,11 +19,12 @@ from toolkit._native.encode import JpegEncoder
 from toolkit._native.image import NOT_JPEG, UNSUPPORTED, ImageError, ImageProgram, Scratch, probe
 from toolkit.format.encodings import Encoding, ImageEncoding
 from toolkit.format.schema import IMAGE_TYPE, RAW_IMAGE_TYPE
-from toolkit.pipelines.image import decode_with_pil
+from toolkit.pipelines.image_decode import decode_with_pil
+from toolkit.pipelines.spec import DEFAULT_DECODE
 
 __all__ = ["ImageMaker", "StoredImage", "UnfitImageError"]
 
-_MAX_PIXELS = 178_956_970  # of an image that is decoded; as decode_image() has it, which is Pillow's limit
+_DECODE = replace(DEFAULT_DECODE, max_bytes=1 << 62)  # as a loader does, but what is packed may have any size
 _CHANNELS = 3
 
 _Pixels = NDArray[np.uint8]
@@ -62,8 +63,8 @@ class ImageMaker:
         """`short_side`: images whose shorter side is longer are resized to it; smaller ones stay as they are."""
         self._encoding = encoding
         self._short_side = short_side
-        self._as_it_is = ImageProgram([], max_pixels=_MAX_PIXELS)
-        self._smaller = ImageProgram([(short_side or 0, 0, 0)], max_pixels=_MAX_PIXELS)
+        self._as_it_is = ImageProgram([], max_pixels=_DECODE.max_pixels)
+        self._smaller = ImageProgram([("resize_short", short_side or 1, "bilinear")], max_pixels=_DECODE.max_pixels)
         self._tools = _Tools()
 
     def make(self, encoded: memoryview) -> StoredImage:
@@ -113,7 +114,7 @@ class ImageMaker:
         except ImageError as error:
             if error.status not in (NOT_JPEG, UNSUPPORTED):
                 raise
-        pixels = decode_with_pil(bytes(encoded), _MAX_PIXELS)
+        pixels = decode_with_pil(bytes(encoded), _DECODE)
         program = self._program(*pixels.shape[:2])
         return pixels if program is self._as_it_is else program.apply(pixels, scratch)
 

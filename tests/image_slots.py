@@ -1,0 +1,57 @@
+"""Compiled image slots for tests, without a dataset: a decode step with any option, and batches from bytes."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from toolkit._native.chunks import FetchBuffer
+from toolkit._native.image import Scratch
+from toolkit.pipelines import image_steps as steps
+from toolkit.pipelines.image import CompiledImage, Failure
+
+DECODE = steps.DecodeImage(
+    mode=steps.Mode.RGB,
+    exif=True,
+    max_pixels=100_000_000,
+    max_bytes=1 << 30,
+    truncated=steps.Truncated.ERROR,
+    accuracy=steps.Accuracy.EXACT,
+    icc=False,
+)
+MODES = {"RGB": steps.Mode.RGB, "L": steps.Mode.GRAY, "RGBA": steps.Mode.RGBA}
+
+
+def compiled(*chain: Any, **options: Any) -> CompiledImage:
+    """Return the steps behind a decode step with the options (mode by PIL's name)."""
+    if "mode" in options:
+        options["mode"] = MODES[options["mode"]]
+    return CompiledImage("image", [dataclasses.replace(DECODE, **options), *chain])
+
+
+def decode(encoded: bytes, *chain: Any, key: int | None = None, **options: Any) -> np.ndarray:
+    """Return what becomes of one encoded image."""
+    return compiled(*chain, **options).decode(encoded, Scratch(), key)
+
+
+def run_batch(
+    image: CompiledImage, encoded: list[bytes], keys: np.ndarray | None = None, scratch: Scratch | None = None
+) -> tuple[np.ndarray, list[Failure]]:
+    """Return a batch of encoded images and which of them failed."""
+    held = [np.frombuffer(one or b"\0", np.uint8) for one in encoded]
+    addresses = np.array([one.ctypes.data for one in held], np.uint64)
+    lengths = np.array([len(one) for one in encoded], np.int64)
+    out = np.zeros((len(encoded), *image.shape), image.dtype)
+    failures = image.run(addresses, lengths, _Held(), out, scratch or Scratch(), keys)
+    return out, failures
+
+
+class _Held(FetchBuffer):
+    """Hands out bytes at any address, as the buffer that a loader fetches into does for its own."""
+
+    def take(self, address: int, length: int) -> bytes:
+        import ctypes
+
+        return ctypes.string_at(address, length)

@@ -1,0 +1,174 @@
+"""What the steps of an image slot mean, said with PIL, numpy and Python's integers, one step after the other.
+
+Randomness is generator version 1 in pure Python. Resize and gray are spelled out, so that they hold whichever PIL is
+installed.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+import xxhash
+from PIL import Image, ImageEnhance, ImageOps
+from pillow_resample import resize, resize_rgba
+
+from toolkit.pipelines import image_steps as steps
+
+MASK = (1 << 64) - 1
+
+
+def fold(state: int, part: int) -> int:
+    x = (state + part + 0x9E3779B97F4A7C15) & MASK
+    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & MASK
+    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & MASK
+    return x ^ (x >> 31)
+
+
+class Draws:
+    """The numbers that one step draws for one sample."""
+
+    def __init__(self, key: int, step: steps.ImageStep, ordinal: int) -> None:
+        self._key = fold(key, xxhash.xxh3_64_intdigest(f"{type(step).__name__}#{ordinal}".encode()))
+
+    def __getitem__(self, k: int) -> float:
+        return (fold(self._key, k) >> 11) * 2.0**-53
+
+
+def apply(image: Image.Image, chain: Sequence[steps.ImageStep], key: int = 0) -> np.ndarray:
+    """Return uint8 (height, width, channels): what the steps before normalize, cast and layout make of a picture."""
+    seen: Counter[type] = Counter()
+    for step in chain:
+        image = _apply(image, step, Draws(key, step, seen[type(step)]))
+        seen[type(step)] += 1
+    pixels = np.asarray(image)
+    return pixels[:, :, None] if pixels.ndim == 2 else pixels
+
+
+def _apply(image: Image.Image, step: steps.ImageStep, u: Draws) -> Image.Image:
+    width, height = image.size
+    match step:
+        case steps.Resize(to_height, to_width, filter):
+            return _resize(image, to_height, to_width, filter)
+        case steps.ResizeShort(size, filter):
+            long = int(size * max(width, height) / min(width, height))
+            return _resize(image, *((long, size) if width <= height else (size, long)), filter)
+        case steps.ResizeLong(size, filter):
+            short = max(1, int(size * min(width, height) / max(width, height)))
+            return _resize(image, *((size, short) if width <= height else (short, size)), filter)
+        case steps.Crop(top, left, crop_h, crop_w):
+            return image.crop((left, top, left + crop_w, top + crop_h))
+        case steps.CenterCrop(crop_h, crop_w):
+            image = _grow(image, crop_h, crop_w)
+            top, left = round((image.height - crop_h) / 2.0), round((image.width - crop_w) / 2.0)
+            return image.crop((left, top, left + crop_w, top + crop_h))
+        case steps.RandomCrop(crop_h, crop_w):
+            image = _grow(image, crop_h, crop_w)
+            top, left = int(u[0] * (image.height - crop_h + 1)), int(u[1] * (image.width - crop_w + 1))
+            return image.crop((left, top, left + crop_w, top + crop_h))
+        case steps.RandomResizedCrop(to_height, to_width, scale, ratio, filter):
+            top, left, h, w = _part(height, width, scale, ratio, u)
+            return _resize(image.crop((left, top, left + w, top + h)), to_height, to_width, filter)
+        case steps.Pad(top, left, bottom, right, fill):
+            made = Image.new(image.mode, (width + left + right, height + top + bottom), _fill(image, fill))
+            made.paste(image, (left, top))
+            return made
+        case steps.HFlip(p):
+            return ImageOps.mirror(image) if u[0] < p else image
+        case steps.VFlip(p):
+            return ImageOps.flip(image) if u[0] < p else image
+        case steps.ColorJitter():
+            return _jitter(image, step, u)
+        case steps.Grayscale(channels):
+            gray = to_gray(image)
+            return gray if channels == 1 else Image.merge("RGB", (gray, gray, gray))
+        case _:
+            raise AssertionError(step)
+
+
+def _fill(image: Image.Image, fill: int) -> int | tuple[int, ...]:
+    return fill if image.mode == "L" else (fill,) * len(image.getbands())
+
+
+def _resize(image: Image.Image, height: int, width: int, filter: steps.Filter) -> Image.Image:
+    pixels = np.asarray(image)
+    if image.mode == "RGBA":
+        return Image.fromarray(resize_rgba(pixels, width, height, filter.value))
+    if image.mode == "L":
+        return Image.fromarray(resize(pixels[:, :, None], width, height, filter.value)[:, :, 0])
+    return Image.fromarray(resize(pixels, width, height, filter.value))
+
+
+def _grow(image: Image.Image, height: int, width: int) -> Image.Image:
+    down, right = max(height - image.height, 0), max(width - image.width, 0)
+    made = Image.new(image.mode, (image.width + right, image.height + down), _fill(image, 0))
+    made.paste(image, (right // 2, down // 2))
+    return made
+
+
+def _part(
+    height: int, width: int, scale: tuple[float, float], ratio: tuple[float, float], u: Draws
+) -> tuple[int, int, int, int]:
+    for a in range(10):
+        area = height * width * (scale[0] + (scale[1] - scale[0]) * u[4 * a])
+        log_low, log_high = math.log(ratio[0]), math.log(ratio[1])
+        shape = math.exp(log_low + (log_high - log_low) * u[4 * a + 1])
+        w, h = round(math.sqrt(area * shape)), round(math.sqrt(area / shape))
+        if 0 < w <= width and 0 < h <= height:
+            return int(u[4 * a + 2] * (height - h + 1)), int(u[4 * a + 3] * (width - w + 1)), h, w
+    w, h = width, height
+    if width / height < ratio[0]:
+        h = min(max(round(width / ratio[0]), 1), height)
+    elif width / height > ratio[1]:
+        w = min(max(round(height * ratio[1]), 1), width)
+    return (height - h) // 2, (width - w) // 2, h, w
+
+
+def _jitter(image: Image.Image, step: steps.ColorJitter, u: Draws) -> Image.Image:
+    ranges = (step.brightness, step.contrast, step.saturation, step.hue)
+    order = list(itertools.permutations(range(4)))[int(u[4] * 24)]
+    for which in order:
+        span = ranges[which]
+        if span is None:
+            continue
+        factor = span[0] + (span[1] - span[0]) * u[which]
+        if which == 0:
+            image = ImageEnhance.Brightness(image).enhance(factor)
+        elif which == 1:  # ImageEnhance.Contrast
+            mean = int(float(np.asarray(to_gray(image)).mean(dtype=np.float64)) + 0.5)
+            image = _blend(Image.new("L", image.size, mean), image, factor)
+        elif which == 2:  # ImageEnhance.Color
+            image = _blend(to_gray(image), image, factor)
+        else:
+            image = turn_hue(image, factor)
+    return image
+
+
+def to_gray(image: Image.Image) -> Image.Image:
+    """Pillow's convert("L"), spelled out: that of Pillow-SIMD is, now and then, one level from it."""
+    if image.mode == "L":
+        return image
+    total = np.asarray(image)[:, :, :3].astype(np.int64) @ np.array([19595, 38470, 7471]) + 0x8000
+    return Image.fromarray((total >> 16).astype(np.uint8))
+
+
+def _blend(start: Image.Image, image: Image.Image, factor: float) -> Image.Image:
+    start = start.convert(image.mode)
+    if image.mode == "RGBA":
+        start.putalpha(image.getchannel("A"))
+    return Image.blend(start, image, factor)
+
+
+def turn_hue(image: Image.Image, factor: float) -> Image.Image:
+    """torchvision's adjust_hue on a PIL image; alpha stays."""
+    if image.mode == "L":
+        return image
+    hue, saturation, value = image.convert("RGB").convert("HSV").split()
+    turned = np.asarray(hue) + np.array(int(factor * 255) & 255, np.uint8)
+    made = Image.merge("HSV", (Image.fromarray(turned), saturation, value)).convert("RGB")
+    if image.mode == "RGBA":
+        made.putalpha(image.getchannel("A"))
+    return made

@@ -1,0 +1,140 @@
+/* Writes finished rows into a batch: any layout, channels and dtype; the usual two have loops of their own. */
+#include <string.h>
+
+#include "image.h"
+
+/* To bfloat16 and float16, to nearest, halves to even, as numpy, torch and JAX round. */
+static inline uint16_t to_bf16(float value) {
+    uint32_t bits;
+    memcpy(&bits, &value, 4);
+    return (uint16_t)((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
+}
+
+static inline uint16_t to_f16(float value) {
+    uint32_t bits, sign;
+    memcpy(&bits, &value, 4);
+    sign = bits >> 16 & 0x8000;
+    bits &= 0x7FFFFFFF;
+    if (bits >= 0x477FF000) /* rounds to infinity; nothing here is NaN */
+        return (uint16_t)(sign | 0x7C00);
+    if (bits < 0x38800000) { /* below the normal numbers: an addition rounds */
+        float small;
+        memcpy(&small, &bits, 4);
+        small += 0.5f;
+        memcpy(&bits, &small, 4);
+        return (uint16_t)(sign | (bits - 0x3F000000));
+    }
+    return (uint16_t)(sign | ((bits - 0x38000000 + 0xFFF + (bits >> 13 & 1)) >> 13));
+}
+
+/* Toward zero, and what a dtype cannot hold to the nearest that it can. */
+static inline double within(float value, double low, double high) {
+    return value <= low ? low : value >= high ? high : (double)value;
+}
+
+/* The same where float has all whole numbers of the range: then the loops below get short vectors. */
+static inline int32_t within_24_bits(float value, float low, float high) {
+    value = value < low ? low : value;
+    return (int32_t)(value > high ? high : value);
+}
+
+#define TO_U8(v) ((uint8_t)within_24_bits(v, 0, 255))
+#define TO_I16(v) ((int16_t)within_24_bits(v, -32768, 32767))
+#define TO_U16(v) ((uint16_t)within_24_bits(v, 0, 65535))
+#define TO_I32(v) ((int32_t)within(v, -0x1p31, 0x1p31 - 1))
+#define TO_U32(v) ((uint32_t)within(v, 0, 0x1p32 - 1))
+#define TO_I64(v) ((int64_t)within(v, -0x1p63, 0x1.fffffffffffffp62))
+#define TO_U64(v) ((uint64_t)within(v, 0, 0x1.fffffffffffffp63))
+#define SAME(v) (v)
+
+/* Channel by channel: `step` is from pixel to pixel, `next` from channel to channel of the result. */
+#define WRITER(name, type, convert)                                                                            \
+    IMG_CLONES static void name(type *out, int64_t step, int64_t next, const float *values, int64_t plane,     \
+                                int64_t count, int64_t channels) {                                             \
+        for (int64_t c = 0; c < channels; c++, out += next, values += plane) {                                 \
+            if (step == 1)                                                                                     \
+                for (int64_t i = 0; i < count; i++)                                                            \
+                    out[i] = convert(values[i]);                                                               \
+            else                                                                                               \
+                for (int64_t i = 0; i < count; i++)                                                            \
+                    out[i * step] = convert(values[i]);                                                        \
+        }                                                                                                      \
+    }
+
+WRITER(write_u8, uint8_t, TO_U8)
+WRITER(write_i16, int16_t, TO_I16)
+WRITER(write_u16, uint16_t, TO_U16)
+WRITER(write_i32, int32_t, TO_I32)
+WRITER(write_u32, uint32_t, TO_U32)
+WRITER(write_i64, int64_t, TO_I64)
+WRITER(write_u64, uint64_t, TO_U64)
+WRITER(write_f16, uint16_t, to_f16)
+WRITER(write_bf16, uint16_t, to_bf16)
+WRITER(write_f32, float, SAME)
+WRITER(write_f64, double, SAME)
+
+static void write_values(const img_layout *layout, uint8_t *at, int64_t step, int64_t next, const float *values,
+                         int64_t plane, int64_t count) {
+    void *out = at;
+    switch ((img_dtype)layout->dtype) {
+    case IMG_U8:
+        write_u8(out, step, next, values, plane, count, layout->channels);
+        break;
+    case IMG_I16:
+        write_i16(out, step, next, values, plane, count, layout->channels);
+        break;
+    case IMG_U16:
+        write_u16(out, step, next, values, plane, count, layout->channels);
+        break;
+    case IMG_I32:
+        write_i32(out, step, next, values, plane, count, layout->channels);
+        break;
+    case IMG_U32:
+        write_u32(out, step, next, values, plane, count, layout->channels);
+        break;
+    case IMG_I64:
+        write_i64(out, step, next, values, plane, count, layout->channels);
+        break;
+    case IMG_U64:
+        write_u64(out, step, next, values, plane, count, layout->channels);
+        break;
+    case IMG_F16:
+        write_f16(out, step, next, values, plane, count, layout->channels);
+        break;
+    case IMG_BF16:
+        write_bf16(out, step, next, values, plane, count, layout->channels);
+        break;
+    case IMG_F32:
+        write_f32(out, step, next, values, plane, count, layout->channels);
+        break;
+    case IMG_F64:
+        write_f64(out, step, next, values, plane, count, layout->channels);
+        break;
+    }
+}
+
+IMG_CLONES static void spread(float *values, int64_t plane, const uint8_t *rgbx, int64_t count, const img_layout *layout) {
+    for (int64_t c = 0; c < layout->channels; c++)
+        for (int64_t i = 0; i < count; i++)
+            values[c * plane + i] = (float)rgbx[4 * i + c] * layout->scale[c] + layout->bias[c];
+}
+
+void img_pack_row(const img_layout *layout, const img_kernels *kernels, uint8_t *out, int64_t height, int64_t width,
+                  int64_t i, const uint8_t *row, float *values) {
+    const int64_t channels = layout->channels;
+    out += layout->item * i * width * (layout->chw ? 1 : channels);
+    if (layout->dtype == IMG_U8 && !layout->normalise && !layout->chw && channels == 3) {
+        kernels->to_rgb(out, row, width);
+    } else if (layout->dtype == IMG_U8 && !layout->normalise && !layout->chw && channels == 4) {
+        memcpy(out, row, 4 * (size_t)width);
+    } else if (layout->dtype == IMG_F32 && layout->chw && channels == 3) {
+        kernels->to_planes((float *)out, height * width, row, width, layout->scale, layout->bias);
+    } else {
+        const int64_t plane = width + IMG_PAD;
+        if (channels == 3)
+            kernels->to_planes(values, plane, row, width, layout->scale, layout->bias);
+        else
+            spread(values, plane, row, width, layout);
+        write_values(layout, out, layout->chw ? 1 : channels, layout->chw ? height * width : 1, values, plane, width);
+    }
+}
