@@ -11,6 +11,7 @@ import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pictures import encode, make_folder, picture
 
@@ -23,7 +24,9 @@ from toolkit.pack.collect import collect
 from toolkit.pack.job import OnExisting, PackJob
 from toolkit.pack.run import pack
 from toolkit.sources import imagefolder_source
+from toolkit.sources.entries import Entries
 from toolkit.sources.options import VerifyImages
+from toolkit.sources.reject import Reject
 
 SHARD_BYTES = 64 * 1024
 
@@ -53,14 +56,15 @@ class Reads:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, before: Callable[[int], None] = lambda number: None) -> None:
         self.keys: list[str] = []
-        real = imagefolder_source._read
+        real = imagefolder_source.read_images
 
-        def read(entry: imagefolder_source.Entry) -> bytes:
-            self.keys.append(entry.key)
-            before(len(self.keys))
-            return real(entry)
+        def read(entries: Entries, check: VerifyImages) -> tuple[Entries, pa.Array, tuple[Reject, ...]]:
+            for entry in entries:
+                self.keys.append(entry.key)
+                before(len(self.keys))
+            return real(entries, check)
 
-        monkeypatch.setattr(imagefolder_source, "_read", read)
+        monkeypatch.setattr(imagefolder_source, "read_images", read)
 
 
 def stop_after(reads: int) -> Callable[[int], None]:

@@ -142,7 +142,7 @@ class Dataset:
         if not -len(self) <= index < len(self):
             raise IndexError(f"sample {index} of {len(self)}")
         if self._samples is None:
-            self._samples = Samples(self.fetcher, self.schema, [column.name for column in self._columns])
+            self._samples = Samples(self.fetcher, self.schema, self._columns)
         position = index % len(self)
         return self._samples.read(position if self._rows is None else int(self._rows[position]))
 

@@ -19,7 +19,7 @@ from toolkit.format.layout import (
     leaf_layouts,
     leaf_name,
 )
-from toolkit.format.schema import IMAGE_TYPE, KEY, RAW_IMAGE_TYPE
+from toolkit.format.schema import IMAGE_TYPE, KEY, Column, Kind
 from toolkit.loader.fetch import Fetcher, Located
 from toolkit.loader.raw_images import raw_images, raw_pixels
 
@@ -48,18 +48,20 @@ class Samples:
     Usual types are read natively; any other through Arrow.
     """
 
-    def __init__(self, fetcher: Fetcher, schema: pa.Schema, columns: Sequence[str]) -> None:
+    def __init__(self, fetcher: Fetcher, schema: pa.Schema, columns: Sequence[Column]) -> None:
         self._fetcher = fetcher
         self._leaves: list[str] = []
         self._others: dict[str, Callable[[str, Located], Any]] = {}
         self._reader = SampleReader(fetcher.batch_start, fetcher.open_batch, _KEPT_BODIES)
         layouts, leaves = column_layouts(schema), leaf_layouts(schema)
-        for name in (KEY, *columns):
-            leaf = leaf_name(name, "bytes") if schema.field(name).type == IMAGE_TYPE else name
+        images = {column.name for column in columns if column.kind is Kind.IMAGE}
+        for name in (KEY, *(column.name for column in columns)):
+            encoded = name in images and schema.field(name).type == IMAGE_TYPE
+            leaf = leaf_name(name, "bytes") if encoded else name
             self._leaves.append(leaf)
-            self._add(name, leaves[leaf] if leaf in leaves else layouts[name])
+            self._add(name, leaves[leaf] if leaf in leaves else layouts[name], name in images)
 
-    def _add(self, name: str, layout: Layout) -> None:
+    def _add(self, name: str, layout: Layout, image: bool) -> None:
         match layout:
             case VariableLayout(type=dtype, validity=validity, offsets=offsets, data=data, offset_width=width):
                 code = TEXT if dtype in (pa.string(), pa.large_string()) else BINARY
@@ -70,7 +72,7 @@ class Samples:
                 self._reader.add(name, BOOL, validity, 0, data, 0)
             case _:
                 self._reader.add(name, OTHER, np.empty(0, np.int32), 0, 0, 0)
-                self._others[name] = self._raw_image if layout.type == RAW_IMAGE_TYPE else self._value
+                self._others[name] = self._raw_image if image else self._value
 
     def read(self, row: int) -> dict[str, Any]:
         """Return row `row` of the split. Raises CorruptShardError."""

@@ -78,7 +78,9 @@ class Base:
         Raises:
             CorruptShardError: A shard isn't what was packed: an append must not build on it.
         """
-        digests = b"".join(xxhash.xxh3_128_digest(key.encode()) for key in self._keys())
+        digests = bytearray()
+        for key in self._keys():
+            digests += xxhash.xxh3_128_digest(key.encode())
         return np.frombuffer(digests, np.uint64).reshape(-1, 2)
 
     def joined_splits(self, added: Mapping[str, Split]) -> dict[str, Split]:

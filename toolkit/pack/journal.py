@@ -8,6 +8,7 @@ be committed: where that is the current one, nothing is unfinished. The folder g
 from __future__ import annotations
 
 import contextlib
+import mmap
 import os
 import shutil
 
@@ -27,6 +28,7 @@ __all__ = ["Journal", "SliceResult"]
 _JOB = "job.json"
 _PIN = "pin"
 _HASH_BYTES = 16
+_NO_HASHES = np.empty((0, 2), np.uint64)  # nothing can't be mapped
 
 
 class SliceResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,6 +53,11 @@ class Journal:
     def __init__(self, root: str) -> None:
         self._root = root
         self._folder = os.path.join(root, JOURNAL)
+
+    @property
+    def folder(self) -> str:
+        """Where the journal lies; what else is put there goes with it."""
+        return self._folder
 
     def begin(self, job: dict[str, object]) -> dict[tuple[str, int], SliceResult]:
         """Start, or go on where a killed pack of the same job stopped; return the slices that are finished.
@@ -126,19 +133,19 @@ class Journal:
         if os.path.isdir(self._folder) and not any(name.endswith(".keys") for name in os.listdir(self._folder)):
             self.discard()
 
-    def record(self, result: SliceResult, key_hashes: bytes) -> None:
+    def record(self, result: SliceResult, key_hashes: bytes | mmap.mmap) -> None:
         """Note that a slice is finished. Its shards are published already."""
         stem = os.path.join(self._folder, f"{result.split}-{result.number:06d}")
         write_durable(f"{stem}.keys", key_hashes)
         write_durable(f"{stem}.json", msgspec.json.encode(result))
 
     def key_hashes(self, results: list[SliceResult]) -> list[NDArray[np.uint64]]:
-        """Return the key hashes of each slice as uint64 (rows, 2)."""
+        """Return the key hashes of each slice as uint64 (rows, 2), mapped: pages of them come in as they are read."""
         hashes = []
         for result in results:
             path = os.path.join(self._folder, f"{result.split}-{result.number:06d}.keys")
             with storage_errors("read", path):
-                hashes.append(np.fromfile(path, np.uint64).reshape(-1, 2))
+                hashes.append(np.memmap(path, np.uint64, "r").reshape(-1, 2) if result.rows else _NO_HASHES)
         return hashes
 
     def _job(self) -> dict[str, object] | None:

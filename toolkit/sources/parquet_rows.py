@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from toolkit.errors import did_you_mean
+from toolkit.format.arrays import bits_buffer, bool_array, numbers, to_array, truths, valid_rows, value_offsets
 from toolkit.format.schema import IMAGE_TYPE, Kind, stored_type
 from toolkit.sources.base import LARGEST_VALUE
 from toolkit.sources.contents import UnfitError, check_json, check_tensor
@@ -60,7 +61,7 @@ class RowMaker:
             return pa.RecordBatch.from_arrays(arrays, schema=self._schema), ()
         keep = np.ones(batch.num_rows, np.bool_)
         keep[list(reasons)] = False
-        kept = [array.filter(pa.array(keep)) for array in arrays]
+        kept = [array.filter(bool_array(keep)) for array in arrays]
         rejects = tuple(
             Reject(
                 source=f"{printable(self._file.path)}, row {first_row + i}",
@@ -72,15 +73,15 @@ class RowMaker:
         return pa.RecordBatch.from_arrays(kept, schema=self._schema), rejects
 
     def _places(self, first_row: int, rows: int) -> pa.Array:
-        numbers = pa.array(np.arange(first_row, first_row + rows)).cast(pa.string())
-        return pc.binary_join_element_wise(pa.scalar(f"{self._file.name}#"), numbers, "")
+        name = self._file.name
+        return to_array([f"{name}#{row}" for row in range(first_row, first_row + rows)], pa.string())
 
 
 def _keys(array: pa.Array, field: str, reasons: _Reasons) -> pa.Array:
     """Return the keys; null where there is a reason."""
     keys = array.cast(pa.string())
-    _note(reasons, ~_there(keys), f"the key field {field!r} is null")
-    _note(reasons, _mask(pc.equal(keys, "").fill_null(False)), f"the key field {field!r} is empty")
+    _note(reasons, ~valid_rows(keys), f"the key field {field!r} is null")
+    _note(reasons, truths(pc.equal(keys, "")), f"the key field {field!r} is empty")
     unreadable = _invalid(keys, field)
     reasons |= unreadable
     return _without(keys, unreadable)
@@ -93,7 +94,7 @@ def _convert(array: pa.Array, column: PlannedColumn, plan: Plan, reasons: _Reaso
             text = array.type in (pa.string(), pa.large_string())
             made = _text_labels(array, column, reasons) if text else _number_labels(array, column, reasons)
             if plan.require_labels:
-                _note(reasons, ~_there(made), f"column {column.field!r} is null, and labels are required")
+                _note(reasons, ~valid_rows(made), f"column {column.field!r} is null, and labels are required")
             return made
         case Kind.IMAGE:
             made = _images(array, column.field, plan.verify_images, reasons)
@@ -108,8 +109,8 @@ def _convert(array: pa.Array, column: PlannedColumn, plan: Plan, reasons: _Reaso
 
 
 def _text_labels(array: pa.Array, column: PlannedColumn, reasons: _Reasons) -> pa.Array:
-    ids = pc.index_in(array, pa.array(column.classes, array.type), skip_nulls=True)
-    unknown = np.flatnonzero(_there(array) & ~_there(ids)).tolist()
+    ids = pc.index_in(array, to_array(column.classes, array.type), skip_nulls=True)
+    unknown = np.flatnonzero(valid_rows(array) & ~valid_rows(ids)).tolist()
     if unknown:
         invalid = _invalid(array, column.field)
         hints: dict[str, str] = {}
@@ -119,18 +120,18 @@ def _text_labels(array: pa.Array, column: PlannedColumn, reasons: _Reasons) -> p
 
 
 def _number_labels(array: pa.Array, column: PlannedColumn, reasons: _Reasons) -> pa.Array:
-    there = _there(array)
-    values = array.cast(pa.int8()) if pa.types.is_boolean(array.type) else array
-    numbers = values.fill_null(pa.scalar(0, values.type)).to_numpy(zero_copy_only=False)
+    there = valid_rows(array)
+    found = numbers(array.cast(pa.int8()) if pa.types.is_boolean(array.type) else array)
+    values = np.where(there, found, found.dtype.type(0))
     count = len(column.classes if column.ids is None else column.ids)
-    good = there & (numbers >= 0) & (numbers < count)
+    good = there & (values >= 0) & (values < count)
     if pa.types.is_floating(array.type):
-        good &= np.floor(numbers) == numbers
+        good &= np.floor(values) == values
     # Hugging Face writes -1 for a label that isn't known.
-    missing = ~there if column.ids is None else ~there | (numbers == -1)
+    missing = ~there if column.ids is None else ~there | (values == -1)
     for i in np.flatnonzero(~good & ~missing).tolist():
-        reasons[i] = f"column {column.field!r}: label {numbers[i]} is none of the ids 0 to {count - 1}"
-    ids = np.where(good, numbers, 0).astype(np.int64)
+        reasons[i] = f"column {column.field!r}: label {values[i]} is none of the ids 0 to {count - 1}"
+    ids = np.where(good, values, 0).astype(np.int64)
     if column.ids is not None and column.ids != column.classes:
         place = {name: i for i, name in enumerate(column.classes)}
         table = np.array([place.get(name, -1) for name in column.ids], np.int64)
@@ -138,7 +139,7 @@ def _number_labels(array: pa.Array, column: PlannedColumn, reasons: _Reasons) ->
         for i in np.flatnonzero(good & (table[ids] < 0)).tolist():
             reasons[i] = _unknown_class(column.ids[ids[i]], column, hints)
         ids = table[ids]
-    return pa.array(ids, pa.int64(), mask=~good)
+    return pa.Array.from_buffers(pa.int64(), len(ids), [bits_buffer(good), pa.py_buffer(ids)])
 
 
 def _unknown_class(name: str, column: PlannedColumn, hints: dict[str, str]) -> str:
@@ -153,28 +154,28 @@ def _images(array: pa.Array, field: str, verify: VerifyImages, reasons: _Reasons
     if pa.types.is_struct(array.type):
         data = pc.struct_field(array, "bytes")
         paths = pc.struct_field(array, "path").cast(pa.string())
-        _note(reasons, ~_there(data) & _there(paths), f"column {field!r}: image bytes are not in the file")
+        _note(reasons, ~valid_rows(data) & valid_rows(paths), f"column {field!r}: image bytes are not in the file")
         paths = pc.replace_substring_regex(paths, r"(?s)^.*/", "")
     else:
         data = array.cast(pa.binary()) if pa.types.is_fixed_size_binary(array.type) else array
         paths = pa.nulls(len(array), pa.string())
-    there = _there(data)
+    there = valid_rows(data)
     for i in np.flatnonzero(there).tolist():
         try:
             check_image(bytes_of(data[i]), verify)
         except NotAnImageError as fault:
             reasons[i] = f"column {field!r}: {fault if data[i].as_buffer().size else 'no bytes'}"
     data = _without(data, reasons).cast(pa.binary())
-    return pa.StructArray.from_arrays([data, paths], fields=list(IMAGE_TYPE), mask=pa.array(~there))
+    return pa.StructArray.from_arrays([data, paths], fields=list(IMAGE_TYPE), mask=bool_array(~there))
 
 
 def _tensors(array: pa.Array, field: str, reasons: _Reasons) -> pa.Array:
     if pa.types.is_fixed_size_binary(array.type):
         array = array.cast(pa.binary())
     else:
-        lengths = pc.binary_length(array).fill_null(0).to_numpy(zero_copy_only=False)
+        lengths = np.where(valid_rows(array), np.diff(value_offsets(array)), 0)
         _note(reasons, lengths > LARGEST_VALUE, f"column {field!r}: more bytes than a tensor column holds (2 GiB)")
-    for i in np.flatnonzero(_there(array)).tolist():
+    for i in np.flatnonzero(valid_rows(array)).tolist():
         if i not in reasons:
             try:
                 check_tensor(bytes_of(array[i]))
@@ -193,7 +194,7 @@ def _invalid(array: pa.Array, field: str) -> _Reasons:
     reasons: _Reasons = {}
     for i in range(len(array)):
         try:
-            array.take(pa.array([i])).validate(full=True)
+            array.take(to_array([i], pa.int64())).validate(full=True)
         except pa.ArrowInvalid as error:
             told = "text is not valid UTF-8" if "UTF8" in str(error) else str(error)
             reasons[i] = f"column {field!r}: {told}"
@@ -217,18 +218,9 @@ def _without(array: pa.Array, reasons: _Reasons) -> pa.Array:
         return array
     keep = np.ones(len(array), np.bool_)
     keep[list(reasons)] = False
-    return pc.if_else(pa.array(keep), array, pa.scalar(None, array.type))
+    return pc.if_else(bool_array(keep), array, pa.nulls(1, array.type)[0])
 
 
 def _note(reasons: _Reasons, rows: NDArray[np.bool_], reason: str) -> None:
     for i in np.flatnonzero(rows).tolist():
         reasons.setdefault(i, reason)
-
-
-def _there(array: pa.Array) -> NDArray[np.bool_]:
-    return _mask(array.is_valid())
-
-
-def _mask(array: pa.BooleanArray) -> NDArray[np.bool_]:
-    mask: NDArray[np.bool_] = array.to_numpy(zero_copy_only=False)
-    return mask

@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from toolkit.format.arrays import to_array
 from toolkit.format.schema import Column, Kind
 from toolkit.sources.base import Rows, Survey, rows_schema
 from toolkit.sources.contents import UnfitError, check_json, check_tensor, text_of
@@ -66,7 +67,7 @@ class RowMaker:
 
     def take(self, read_bytes: int) -> Rows:
         """Return the rows and rejects since the last time, and forget them."""
-        arrays = [pa.array(values, field.type) for values, field in zip(self._rows, self._schema, strict=True)]
+        arrays = [to_array(values, field.type) for values, field in zip(self._rows, self._schema, strict=True)]
         made = Rows(pa.RecordBatch.from_arrays(arrays, schema=self._schema), tuple(self._rejects), read_bytes)
         self._rows = [[] for _ in self._schema]
         self._rejects = []

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from toolkit.errors import SourceError, UsageError
+from toolkit.format.arrays import bool_array, to_array
 from toolkit.format.schema import IMAGE_TYPE, Kind
 from toolkit.sources.base import (
     LARGEST_VALUE,
@@ -331,17 +332,15 @@ class _RowsBuilder:
 
     def take(self, consumed: int) -> Rows:
         """Return the rows and rejects since the last call."""
-        arrays = [pa.array(self._keys, pa.string())]
+        arrays = [to_array(self._keys, pa.string())]
         for name, kind, _, _ in self._columns:
             values = self._values[name]
             if kind is Kind.IMAGE:
-                mask = pa.array([value is None for value in values], pa.bool_())
-                children = [_binary_array(values), pa.array(self._paths[name], pa.string())]
+                mask = bool_array(np.array([value is None for value in values], np.bool_))
+                children = [to_array(values, pa.binary()), to_array(self._paths[name], pa.string())]
                 arrays.append(pa.StructArray.from_arrays(children, fields=list(IMAGE_TYPE), mask=mask))
-            elif self._schema.field(name).type == pa.binary():
-                arrays.append(_binary_array(values))
             else:
-                arrays.append(pa.array(values, self._schema.field(name).type))
+                arrays.append(to_array(values, self._schema.field(name).type))
         rows = Rows(
             pa.RecordBatch.from_arrays(arrays, schema=self._schema), tuple(self._rejects), consumed - self._told
         )
@@ -376,17 +375,6 @@ class _RowsBuilder:
             self._values[name].append(value)
             self._paths[name].append(path)
         return None
-
-
-def _binary_array(values: Sequence[object]) -> pa.Array:
-    """Return the values as one array, copied once."""
-    offsets = np.zeros(len(values) + 1, np.int32)
-    np.cumsum([0 if value is None else len(value) for value in values], out=offsets[1:])  # type: ignore[arg-type]
-    data = pa.py_buffer(b"".join(value for value in values if value is not None))  # type: ignore[misc]
-    valid = None
-    if any(value is None for value in values):
-        valid = pa.array([value is not None for value in values], pa.bool_()).buffers()[1]
-    return pa.Array.from_buffers(pa.binary(), len(values), [valid, pa.py_buffer(offsets), data])
 
 
 def _safe_key(key: str) -> str:
