@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +24,7 @@ from toolkit.pipelines.spec import DEFAULT_DECODE
 
 __all__ = ["ImageMaker", "StoredImage", "UnfitImageError"]
 
+_DECODE = replace(DEFAULT_DECODE, max_bytes=1 << 62)  # as a loader does, but what is packed may have any size
 _CHANNELS = 3
 
 _Pixels = NDArray[np.uint8]
@@ -62,10 +63,8 @@ class ImageMaker:
         """`short_side`: images whose shorter side is longer are resized to it; smaller ones stay as they are."""
         self._encoding = encoding
         self._short_side = short_side
-        self._as_it_is = ImageProgram([], max_pixels=DEFAULT_DECODE.max_pixels)
-        self._smaller = ImageProgram(
-            [("resize_short", short_side or 1, "bilinear")], max_pixels=DEFAULT_DECODE.max_pixels
-        )
+        self._as_it_is = ImageProgram([], max_pixels=_DECODE.max_pixels)
+        self._smaller = ImageProgram([("resize_short", short_side or 1, "bilinear")], max_pixels=_DECODE.max_pixels)
         self._tools = _Tools()
 
     def make(self, encoded: memoryview) -> StoredImage:
@@ -115,7 +114,7 @@ class ImageMaker:
         except ImageError as error:
             if error.status not in (NOT_JPEG, UNSUPPORTED):
                 raise
-        pixels = decode_with_pil(bytes(encoded), DEFAULT_DECODE)
+        pixels = decode_with_pil(bytes(encoded), _DECODE)
         program = self._program(*pixels.shape[:2])
         return pixels if program is self._as_it_is else program.apply(pixels, scratch)
 

@@ -9,19 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolkit.pipelines.image_steps import DecodeImage, Mode
+from toolkit.pipelines.pillow import to_eight_bits
 
-__all__ = ["check_colour_management", "converted", "decode_with_pil"]
+__all__ = ["check_colour_management", "decode_with_pil"]
 
 _PIL_MODES = {Mode.RGB: "RGB", Mode.GRAY: "L", Mode.RGBA: "RGBA"}
-_SIXTEEN_BITS = frozenset({"PNG", "PPM"})  # formats whose mode I, in older versions of PIL, holds 0 to 65535
 
 
 def decode_with_pil(encoded: bytes, step: DecodeImage) -> NDArray[np.uint8]:
     """Decode any format PIL knows to uint8 (height, width, channels of the step's mode).
 
-    What PIL makes of it, with two exceptions: 16-bit gray keeps its upper bytes, as 16-bit colour does in PIL (which
-    itself clips everything above 255 to white); and numbers that say nothing about what black and white are (modes I
-    and F) are refused. Of an animation the first frame is taken.
+    What PIL makes of it, but for 16-bit gray and numbers that are no pixels: see toolkit.pipelines.pillow. Of an
+    animation the first frame is taken.
 
     Raises:
         ValueError: It is no image, is truncated, holds no pixels, or exceeds a limit.
@@ -36,7 +35,9 @@ def decode_with_pil(encoded: bytes, step: DecodeImage) -> NDArray[np.uint8]:
                 raise ValueError(f"{image.width}x{image.height} is more than max_pixels={step.max_pixels}")
             profile = image.info.get("icc_profile") if step.icc else None
             upright = ImageOps.exif_transpose(image) if step.exif else image
-            pixels = np.ascontiguousarray(converted(upright, _PIL_MODES[step.mode], profile, image.format), np.uint8)
+            pixels = np.ascontiguousarray(
+                _convert(to_eight_bits(upright, image.format), _PIL_MODES[step.mode], profile), np.uint8
+            )
     except UnidentifiedImageError as error:  # names an address in memory
         raise ValueError("not an image: no format that is known") from error
     except Exception as error:  # PIL's plugins raise whatever damaged bytes lead them to
@@ -52,17 +53,9 @@ def check_colour_management() -> None:
         raise ValueError("decode_image(icc=True) needs PIL with LittleCMS: pip install pillow")
 
 
-def converted(image: Any, mode: str, profile: bytes | None, format: str | None) -> Any:
-    """Return the PIL image in another mode, in sRGB when it has a profile. `format`: of its file, as PIL calls it."""
-    from PIL import Image
-
-    if image.mode.startswith("I;16") or (image.mode == "I" and format in _SIXTEEN_BITS):
-        image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
-    elif image.mode in ("I", "F"):
-        raise ValueError(
-            f"pixels of 32 bits (PIL's mode {image.mode}) have no known range: convert them to 8 or 16 bits"
-        )
-    elif image.mode == "P":
+def _convert(image: Any, mode: str, profile: bytes | None) -> Any:
+    """Return the PIL image in another mode, in sRGB when it has a profile."""
+    if image.mode == "P":
         # To RGB at once, PIL would warn of a transparency that it leaves out.
         image = image.convert("RGBA" if "transparency" in image.info else "RGB")
     if profile:

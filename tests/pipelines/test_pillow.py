@@ -9,13 +9,7 @@ import pytest
 from pictures import picture
 from PIL import Image
 
-from toolkit.pipelines.image_decode import converted
-
-
-def to_rgb(image: Image.Image, format: str | None) -> Image.Image:
-    made: Image.Image = converted(image, "RGB", None, format)
-    return made
-
+from toolkit.pipelines.pillow import to_rgb
 
 GRAY = np.arange(0, 65536, 97, dtype=np.uint16)[:600].reshape(20, 30)
 
