@@ -15,11 +15,12 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from toolkit.loader.concat import concat
     from toolkit.loader.dataset import Dataset, open
     from toolkit.loader.loader import Loader
     from toolkit.pipelines.slots import Pipeline, Slot, pipeline, slot
 
-__all__ = ["Dataset", "Loader", "Pipeline", "Slot", "__version__", "open", "pipeline", "slot"]
+__all__ = ["Dataset", "Loader", "Pipeline", "Slot", "__version__", "concat", "open", "pipeline", "slot"]
 
 __version__ = "0.1.0.dev0"
 
@@ -28,6 +29,7 @@ _HOMES = {
     "Loader": "toolkit.loader.loader",
     "Pipeline": "toolkit.pipelines.slots",
     "Slot": "toolkit.pipelines.slots",
+    "concat": "toolkit.loader.concat",
     "open": "toolkit.loader.dataset",
     "pipeline": "toolkit.pipelines.slots",
     "slot": "toolkit.pipelines.slots",

@@ -19,13 +19,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from toolkit.errors import LoaderError
+from toolkit.errors import CorruptShardError, LoaderError, SampleError, ToolkitError
 from toolkit.loader.fetch import Fetcher
 from toolkit.loader.stages import ColumnStage, WorkerMemory
 from toolkit.loader.stats import LoaderStats
 from toolkit.memory.pool import BlockPool
 
-__all__ = ["Engine", "PlannedBatch"]
+__all__ = ["Engine", "FilledBatch", "PlannedBatch"]
 
 _PARTS_A_THREAD = 2  # enough that no thread idles at the end of a batch, few enough that the GIL is taken rarely
 _LARGEST_PART = 16  # samples; bounds how long close() and Ctrl-C wait
@@ -33,21 +33,32 @@ _LARGEST_PART = 16  # samples; bounds how long close() and Ctrl-C wait
 
 @dataclass(frozen=True, slots=True)
 class PlannedBatch:
-    """A batch before it is filled: its epoch, the positions in the epoch's order, and the rows of the split there."""
+    """A batch before it is filled.
+
+    Attributes:
+        epoch: Its epoch.
+        positions, rows: int64 (n,): positions in the epoch's order, and the rows of the split there.
+        samples: How many of them hold a sample; those behind are padding.
+    """
 
     epoch: int
     positions: NDArray[np.int64]
     rows: NDArray[np.int64]
+    samples: int
 
 
 @dataclass(slots=True)
 class FilledBatch:
-    """A batch with its columns' memory; `done` is set when every part is filled or failed."""
+    """A batch with its columns' memory; `done` is set when every part is filled or failed.
+
+    `skipped` has the place and error of each sample that was left out: zeros in arrays, None in lists.
+    """
 
     planned: PlannedBatch
     columns: dict[str, Any]
     parts_left: int
     error: tuple[int, BaseException] | None = None
+    skipped: list[tuple[int, ToolkitError]] = field(default_factory=list)
     done: threading.Event = field(default_factory=threading.Event)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -61,13 +72,19 @@ class FilledBatch:
         if last:
             self.done.set()
 
+    def blank(self, start: int, stop: int) -> None:
+        """Empty the places from `start` to `stop`: memory is lent with what was in it before."""
+        for values in self.columns.values():
+            values[start:stop] = [None] * (stop - start) if isinstance(values, list) else 0
+
 
 @dataclass(slots=True)
 class _Work:
-    """What workers share: parts to fill, and whether to stop."""
+    """What workers share: parts to fill, what to do about bad samples, and whether to stop."""
 
     stages: list[ColumnStage]
     fetcher: Fetcher
+    skip_errors: bool
     parts: queue.SimpleQueue[tuple[FilledBatch, int, int] | None] = field(default_factory=queue.SimpleQueue)
     closed: bool = False
 
@@ -84,6 +101,7 @@ class Engine:
         *,
         threads: int,
         prefetch: int,
+        skip_errors: bool,
     ) -> None:
         self._plan = plan
         self._threads = threads
@@ -92,7 +110,7 @@ class Engine:
         # In flight, in the consumer's hand, and the one before it that JAX or a slow `del` still holds.
         self._pool = BlockPool(keep=prefetch + 2)
         self._in_flight: deque[FilledBatch] = deque()
-        self._work = _Work(stages, fetcher)
+        self._work = _Work(stages, fetcher, skip_errors)
         self._waited: FilledBatch | None = None
         self._pid = os.getpid()
         self._workers = [
@@ -130,7 +148,8 @@ class Engine:
         except BaseException:
             self.close()
             raise
-        self._stats.add(batches=1, samples=len(batch.planned.rows))
+        skipped = len(batch.skipped)
+        self._stats.add(batches=1, samples=batch.planned.samples - skipped, skipped=skipped)
         return batch
 
     def close(self) -> None:
@@ -155,11 +174,14 @@ class Engine:
             self._submit(planned)
 
     def _submit(self, planned: PlannedBatch) -> None:
-        samples = len(planned.rows)
+        samples, places = planned.samples, len(planned.rows)
         size = max(1, min(_LARGEST_PART, -(-samples // (self._threads * _PARTS_A_THREAD))))
         starts = range(0, samples, size)
-        columns = {stage.column: stage.allocate(samples, self._pool) for stage in self._work.stages}
+        columns = {stage.column: stage.allocate(places, self._pool) for stage in self._work.stages}
         batch = FilledBatch(planned, columns, len(starts))
+        batch.blank(samples, places)
+        if not starts:
+            batch.done.set()
         self._in_flight.append(batch)
         for start in starts:
             self._work.parts.put((batch, start, min(samples, start + size)))
@@ -175,13 +197,33 @@ def _run_worker(work: _Work) -> None:
         error: BaseException | None = None
         try:
             memory = memory or WorkerMemory()
-            located = work.fetcher.locate(batch.planned.rows[start:stop])
-            for stage in work.stages:
-                stage.fill(batch.columns[stage.column], start, located, memory)
+            if work.skip_errors:
+                _fill_or_skip(work, batch, start, stop, memory)
+            else:
+                _fill(work, batch, start, stop, memory)
         except BaseException as caught:
             error = caught
         batch.finish_part(start, error)
         del item, batch, error
+
+
+def _fill(work: _Work, batch: FilledBatch, start: int, stop: int, memory: WorkerMemory) -> None:
+    located = work.fetcher.locate(batch.planned.rows[start:stop])
+    for stage in work.stages:
+        stage.fill(batch.columns[stage.column], start, located, memory)
+
+
+def _fill_or_skip(work: _Work, batch: FilledBatch, start: int, stop: int, memory: WorkerMemory) -> None:
+    """Fill a part; when a sample of it is bad, sample by sample, and leave the bad ones out."""
+    try:
+        _fill(work, batch, start, stop, memory)
+    except (SampleError, CorruptShardError) as error:
+        if stop - start > 1:
+            for place in range(start, stop):
+                _fill_or_skip(work, batch, place, place + 1, memory)
+            return
+        batch.blank(start, stop)
+        batch.skipped.append((start, error.with_traceback(None)))  # frames would keep the batch's memory alive
 
 
 def _stop(work: _Work, threads: int) -> None:

@@ -139,19 +139,29 @@ class Fetcher:
                 raise self._corrupt(int(located.rows[i]), column, error.status, error.chunk) from error
         return out
 
+    def array(self, column: str, batch: int) -> pa.Array:
+        """Return a column of record batch number `batch` of the split. Raises CorruptShardError."""
+        reader = self._reader(int(self._index.batch_shard[batch]))
+        reader.check_identity()
+        first, stop = (int(row) for row in self._index.batch_start[batch : batch + 2])
+        try:
+            return read_rows(reader.body(batch), self._columns[column], 0, stop - first)
+        except DamagedValueError as error:
+            raise self._corrupt(first, column, error.status, error.chunk) from error
+
     def keys(self, located: Located) -> list[str]:
         """Return the keys of the rows."""
         values = self.variable(KEY, located, FetchBuffer())
         return [(values.bytes(i) or b"").decode() for i in range(len(located.rows))]
 
-    def place(self, row: int) -> tuple[str, str]:
-        """Return shard path and key of a row, for an error about it; the key is "?" when it can't be read itself."""
+    def place(self, row: int) -> tuple[str, int, str]:
+        """Return shard path, row and key of a row, for an error about it; the key is "?" when it can't be read."""
         rows = np.array([row], np.int64)
         try:
             key = self.keys(self.locate(rows))[0]
         except CorruptShardError:
             key = "?"
-        return self._shard_path(row), key
+        return self._shard_path(row), row, key
 
     def _reader(self, shard: int) -> ShardReader:
         with self._lock:
@@ -177,7 +187,7 @@ class Fetcher:
 
     def _corrupt(self, row: int, leaf: str, status: int, chunk: int) -> CorruptShardError:
         # A key that can't be read has no name to give: asking for it again would end here again.
-        shard, key = (self._shard_path(row), "?") if leaf == KEY else self.place(row)
+        shard, _, key = (self._shard_path(row), row, "?") if leaf == KEY else self.place(row)
         column = leaf.replace("\0", ".")
         return CorruptShardError(
             f"shard {shard}, row {row}, key {key!r}, column {column}: {read_failure(status, chunk)}. "

@@ -48,7 +48,7 @@ class ColumnStage(ABC):
         """Fill place[start : start + len(located.rows)]. Raises CorruptShardError, SampleError."""
 
     def _failed(self, row: int, step: str, what: str) -> SampleError:
-        shard, key = self._fetcher.place(row)
+        shard, row, key = self._fetcher.place(row)
         return SampleError(
             f"shard {shard}, row {row}, key {key!r}, slot {self.column!r}, step {step}: {what}",
             shard=shard,
