@@ -124,6 +124,21 @@ def test_an_epoch_with_nothing_left_for_larger_batches_ends(train: toolkit.Datas
     assert len(taken(again)) == 140
 
 
+def test_an_iter_that_delivers_nothing_uses_nothing_up(train: toolkit.Dataset) -> None:
+    # Lightning calls iter() once to look at the loader, and again to train.
+    loader = train.loader(batch_size=50, shuffle="full")
+    iter(loader)
+    assert [place[:2] for place in taken(loader, 1)] == [(0, p) for p in range(50)]
+    again = train.loader(batch_size=50, shuffle="full")
+    again.load_state_dict(loader.state_dict())
+    for _ in range(2):
+        iter(again)
+        assert again.state_dict() == loader.state_dict()
+    assert [place[:2] for place in taken(again)] == [(0, p) for p in range(50, 150)]
+    iter(again)
+    assert {place[0] for place in taken(again)} == {1}
+
+
 def test_set_epoch_to_another_epoch_leaves_the_state_behind(train: toolkit.Dataset) -> None:
     loader = train.loader(batch_size=50)
     taken(loader, 1)

@@ -39,7 +39,7 @@ class Loader:
 
     Attributes:
         dataset, pipeline, options: What it was made of.
-        epoch: Where the next iter() begins; an iter() that begins advances it.
+        epoch: Where the next iter() begins; the first batch that an iter() delivers advances it.
         cut: This rank's share of every epoch.
     """
 
@@ -76,9 +76,7 @@ class Loader:
             raise LoaderError("this loader was made before a fork: open a new one in the child process")
         self._end_engine()
         start = self._cursor if self._resuming and self._cursor else Cursor(self.epoch, self.epoch, 0)
-        self._cursor, self._resuming = start, False
         end = start.first_epoch + self.options.epochs
-        self.epoch = end
         stages = make_stages(
             self.dataset.columns, self.dataset.schema, self._compiled, self.dataset.fetcher, self._stats
         )
@@ -179,7 +177,7 @@ class Loader:
                     delivered += int(batch.mask.sum())
                     del filled  # the consumer alone decides how long a batch lives
                     # Before it is handed over: a state taken inside the loop counts the batch in the loop's hand.
-                    self._cursor = self._after(start.first_epoch, epoch, end, position, number)
+                    self._advance(self._after(start.first_epoch, epoch, end, position, number), end)
                     yield batch
                     del batch
                 if delivered + skipped != self.cut.planned(position):
@@ -187,9 +185,13 @@ class Loader:
                         f"epoch {epoch} delivered {delivered} samples and skipped {skipped}, planned were "
                         f"{self.cut.planned(position)}: this is a defect of toolkit, please report it"
                     )
-            self._cursor = Cursor(end, end, 0)  # where it is already, unless a resumed epoch had no batch left
+            self._advance(Cursor(end, end, 0), end)  # where it is already, unless a resumed epoch had no batch left
         finally:
             engine.close()
+
+    def _advance(self, cursor: Cursor, end: int) -> None:
+        """Note what the consumer has. Not when iter() is called: Lightning calls it twice, and trains on the second."""
+        self._cursor, self._resuming, self.epoch = cursor, False, end
 
     def _after(self, first_epoch: int, epoch: int, end: int, position: int, number: int) -> Cursor:
         """Return the cursor behind batch `number` of an epoch entered at `position`; an epoch's end is the next."""

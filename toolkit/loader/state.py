@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from toolkit.errors import UsageError
 from toolkit.loader.order import ORDER_VERSION
 
-__all__ = ["Cursor", "Run", "dump_state", "load_state"]
+__all__ = ["Cursor", "Run", "differing_states", "dump_state", "load_state"]
 
 _FORMAT = 1
 
@@ -91,6 +91,19 @@ def load_state(state: Mapping[str, Any], run: Run) -> Cursor:
     if cursor.position > run.samples or cursor.first_epoch > cursor.epoch:
         raise UsageError(f"the state points outside the run: {cursor}, an epoch has {run.samples} samples")
     return cursor
+
+
+def differing_states(states: Sequence[Mapping[str, Any]]) -> str | None:
+    """Say how the states of the ranks, in their order, differ from rank 0's; None when all are equal."""
+    for rank, state in enumerate(states):
+        names = [name for name, value in states[0].items() if state.get(name) != value]
+        if names:
+            said = "; ".join(f"{name} {_short(states[0][name])} and {_short(state.get(name))}" for name in names)
+            return (
+                f"rank 0 and rank {rank} are not at the same place of the same run: {said}. Take the state at the same "
+                "step on all ranks, of loaders made alike"
+            )
+    return None
 
 
 def _short(value: object) -> str:
