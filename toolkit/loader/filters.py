@@ -19,7 +19,7 @@ from toolkit.loader.selection import Bits
 
 __all__ = ["column_numbers", "matching_rows"]
 
-_KEPT = 32  # results in the process, an eighth of a byte a row each
+_KEPT = 32  # results in the process, a quarter of a byte a row each
 _PIECE_ROWS = 1 << 16
 _PIECE_BYTES = 64 << 20
 _ROW = "\0row"  # no column is called so

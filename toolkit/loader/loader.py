@@ -39,7 +39,6 @@ class Loader:
 
     Attributes:
         dataset, pipeline, options: What it was made of.
-        epoch: Where the next iter() begins; the first batch that an iter() delivers advances it.
         cut: This rank's share of every epoch.
     """
 
@@ -52,7 +51,7 @@ class Loader:
         self.dataset = dataset
         self.pipeline = pipeline
         self.options = options
-        self.epoch = 0
+        self._epoch = 0
         self._order = _order(dataset, options)
         self.cut: Cut = options.cut(self._order.samples)
         self._stats = LoaderStats()
@@ -75,7 +74,7 @@ class Loader:
         if os.getpid() != self._pid:
             raise LoaderError("this loader was made before a fork: open a new one in the child process")
         self._end_engine()
-        start = self._cursor if self._resuming and self._cursor else Cursor(self.epoch, self.epoch, 0)
+        start = self._cursor if self._resuming and self._cursor else Cursor(self._epoch, self._epoch, 0)
         end = start.first_epoch + self.options.epochs
         stages = make_stages(
             self.dataset.columns, self.dataset.schema, self._compiled, self.dataset.fetcher, self._stats
@@ -91,6 +90,11 @@ class Loader:
         )
         return _Iteration(self._deliver(self._engine, start, end))
 
+    @property
+    def epoch(self) -> int:
+        """Where the next iter() begins; the first batch that an iter() delivers advances it."""
+        return self._epoch
+
     def __enter__(self) -> Self:
         return self
 
@@ -105,7 +109,7 @@ class Loader:
             raise UsageError(f"an epoch is a whole number from 0 on, got {epoch!r}")
         if not (self._resuming and self._cursor and self._cursor.epoch == epoch):
             self._cursor, self._resuming = None, False
-        self.epoch = epoch
+        self._epoch = epoch
 
     def state_dict(self) -> dict[str, Any]:
         """Return where the run is: what the consumer has received, not what is prefetched. Small, ready for JSON.
@@ -113,7 +117,7 @@ class Loader:
         At a step it is the same on every rank, and any rank's serves all, on any number of ranks and with any batch
         size, threads and prefetch.
         """
-        return dump_state(self._run(), self._cursor or Cursor(self.epoch, self.epoch, 0))
+        return dump_state(self._run(), self._cursor or Cursor(self._epoch, self._epoch, 0))
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Let the next iter() go on where the state was taken; a running one ends. Costs the same at any position.
@@ -131,7 +135,7 @@ class Loader:
             )
         self._end_engine()
         self._cursor, self._resuming = cursor, True
-        self.epoch = cursor.epoch
+        self._epoch = cursor.epoch
 
     def stats(self) -> dict[str, float]:
         """Return the counters so far; see toolkit.loader.stats.LoaderStats."""
@@ -191,7 +195,7 @@ class Loader:
 
     def _advance(self, cursor: Cursor, end: int) -> None:
         """Note what the consumer has. Not when iter() is called: Lightning calls it twice, and trains on the second."""
-        self._cursor, self._resuming, self.epoch = cursor, False, end
+        self._cursor, self._resuming, self._epoch = cursor, False, end
 
     def _after(self, first_epoch: int, epoch: int, end: int, position: int, number: int) -> Cursor:
         """Return the cursor behind batch `number` of an epoch entered at `position`; an epoch's end is the next."""

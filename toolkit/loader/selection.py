@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 __all__ = ["Bits", "Chained", "Joined", "Listed", "Repeated", "Selection", "Span"]
 
-_BLOCK_BITS = 512
+_BLOCK_BITS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +61,10 @@ class Listed(Selection):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bits(Selection):
-    """Rows whose bit is set, in their order: an eighth of a byte a row, and a count every 512 bits to find them by.
+    """Rows whose bit is set, in their order: a quarter of a byte a row, with the counts to find them by.
 
     Attributes:
-        blocks: uint8 (blocks, 64): the bits, least significant first.
+        blocks: uint8 (blocks, 8): the bits, least significant first.
         ranks: int64 (blocks,): bits set before each block.
     """
 
