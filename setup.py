@@ -13,7 +13,8 @@ from setuptools import Extension, setup
 
 NATIVE = Path("toolkit/_native")
 # Extension stem -> (pkg-config module, Debian package, Fedora package).
-SYSTEM_LIBRARIES = {"image": ("libjpeg", "libjpeg62-turbo-dev", "libjpeg-turbo-devel")}
+LIBJPEG = ("libjpeg", "libjpeg62-turbo-dev", "libjpeg-turbo-devel")
+SYSTEM_LIBRARIES = {"encode": LIBJPEG, "image": LIBJPEG}
 COMPILE_ARGS = ["-O3", "-std=gnu11", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Wno-cast-function-type"]
 
 

@@ -41,6 +41,7 @@ def block_oracle(samples: int, seed: int, epoch: int) -> list[int]:
     return [row for number, window in enumerate(windows) for row in permuted(window, 3, number)]
 
 
+@settings(deadline=None)
 @given(st.integers(1, 3000), st.integers(-(2**70), 2**70), st.integers(0, 2**40), SHUFFLES)
 def test_every_epoch_is_a_permutation(samples: int, seed: int, epoch: int, shuffle: Shuffle) -> None:
     assert sorted(rows(samples, seed, epoch, shuffle)) == list(range(samples))

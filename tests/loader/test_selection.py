@@ -3,7 +3,7 @@ from __future__ import annotations
 import pickle
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolkit.loader.selection import Bits, Joined, Listed, Repeated, Selection, Span
@@ -13,6 +13,7 @@ def listed(selection: Selection) -> list[int]:
     return selection.rows(np.arange(selection.samples, dtype=np.int64)).tolist()
 
 
+@settings(deadline=None)
 @given(st.lists(st.booleans(), max_size=3000), st.integers(0, 2**32))
 def test_bits_are_the_rows_of_the_mask(mask: list[bool], seed: int) -> None:
     # Long runs of either kind too: blocks with no bit, and with all of them.
@@ -35,6 +36,7 @@ def test_empty_and_full_blocks() -> None:
 spans = st.tuples(st.integers(-30, 30), st.integers(-30, 30), st.sampled_from([-3, -1, 1, 2, 5]))
 
 
+@settings(deadline=None)
 @given(st.integers(0, 40), st.lists(spans, max_size=4))
 def test_slices_of_slices_are_those_of_a_list(samples: int, slices: list[tuple[int, int, int]]) -> None:
     expected = list(range(samples))
@@ -47,6 +49,7 @@ def test_slices_of_slices_are_those_of_a_list(samples: int, slices: list[tuple[i
     assert listed(selection) == expected
 
 
+@settings(deadline=None)
 @given(st.lists(st.lists(st.integers(0, 9), max_size=4), min_size=1, max_size=5), st.integers(1, 3))
 def test_joined_and_repeated(parts: list[list[int]], times: int) -> None:
     sizes = np.array([len(part) for part in parts], np.int64)

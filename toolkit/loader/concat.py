@@ -10,6 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from toolkit._native.chunks import Body
+from toolkit._native.samples import FileIdentity
 from toolkit.errors import CorruptShardError, UsageError
 from toolkit.format.tables import parse_shard_tables
 from toolkit.loader.dataset import Dataset
@@ -58,6 +59,20 @@ class JoinedFetcher(Fetcher):
         super().__init__("", parse_shard_tables([]), parts[0].schema)
         self._fetchers = [part.fetcher for part in parts]
         self._starts = _starts([part.rows for part in parts])
+        batches = [fetcher.batch_start for fetcher in self._fetchers]
+        shifted = [starts[:-1] + first for starts, first in zip(batches, self._starts, strict=True)]
+        self._batch_start = np.append(np.concatenate(shifted), sum(part.rows for part in parts))
+        self._first_batch = _starts([len(starts) - 1 for starts in batches])
+
+    @property
+    def batch_start(self) -> NDArray[np.int64]:
+        """int64 (batches + 1,): first row of each record batch, and the number of rows, over all splits."""
+        return self._batch_start
+
+    def open_batch(self, batch: int) -> tuple[Body, FileIdentity]:
+        """Open record batch number `batch` over all splits. Raises CorruptShardError."""
+        owner = int(np.searchsorted(self._first_batch, batch, side="right")) - 1
+        return self._fetchers[owner].open_batch(batch - int(self._first_batch[owner]))
 
     def locate(self, rows: NDArray[np.int64]) -> Located:
         """Open the shards of `rows` and find the record batch of each. Raises CorruptShardError."""
@@ -77,9 +92,10 @@ class JoinedFetcher(Fetcher):
         owner, own = self._own(row)
         return owner.place(own)
 
-    def _corrupt(self, row: int, leaf: str, status: int, chunk: int) -> CorruptShardError:
+    def corrupt(self, row: int, leaf: str, status: int, chunk: int) -> CorruptShardError:
+        """Return the error that says why a value can't be trusted, with the row of its own split."""
         owner, own = self._own(row)
-        return owner._corrupt(own, leaf, status, chunk)
+        return owner.corrupt(own, leaf, status, chunk)
 
     def _own(self, row: int) -> tuple[Fetcher, int]:
         owner = int(np.searchsorted(self._starts, row, side="right")) - 1

@@ -13,16 +13,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import ArrayLike, NDArray
 
-from toolkit._native.chunks import FetchBuffer
 from toolkit.errors import CorruptTableError, NotFoundError, UsageError, did_you_mean
-from toolkit.format.layout import leaf_name
 from toolkit.format.manifest import Manifest
 from toolkit.format.pin import resolve
-from toolkit.format.schema import IMAGE_TYPE, KEY, Column, Kind
+from toolkit.format.schema import Column, Kind
 from toolkit.format.tables import ShardIndex
 from toolkit.loader.fetch import Fetcher
 from toolkit.loader.filters import matching_rows
 from toolkit.loader.opened import Opened, Place, Stored
+from toolkit.loader.samples import Samples
 from toolkit.loader.selection import Listed, Repeated, Selection, Span
 from toolkit.loader.views import array_hash, view_hash
 
@@ -93,7 +92,8 @@ class Dataset:
     """Samples of one split, by row; or a view of some of them. Safe from any thread; pickles as path and pin.
 
     `len(ds)`, `ds[i]` (a dict of column -> value, with "__key__"), `ds[a:b]` (a view). Image values are the stored
-    bytes, labels are ints or None. Views (slices, take, filter, repeat, toolkit.concat) copy no sample.
+    bytes, or uint8 (height, width, 3) where the encoding is raw; labels are ints or None. Views (slices, take, filter,
+    repeat, toolkit.concat) copy no sample.
 
     Attributes:
         stored: The split, or the joined splits, whose rows are selected.
@@ -106,6 +106,7 @@ class Dataset:
         self.selection = selection
         self.view = view
         self._columns = columns
+        self._samples: Samples | None = None
 
     def __len__(self) -> int:
         return self.selection.samples
@@ -125,7 +126,9 @@ class Dataset:
         index = operator.index(index)
         if not -len(self) <= index < len(self):
             raise IndexError(f"sample {index} of {len(self)}")
-        return self._sample(int(self.rows(np.array([index % len(self)], np.int64))[0]))
+        if self._samples is None:
+            self._samples = Samples(self.fetcher, self.schema, self._columns)
+        return self._samples.read(self.selection.row(index % len(self)))
 
     def __repr__(self) -> str:
         names = ", ".join(column.name for column in self._columns)
@@ -319,18 +322,6 @@ class Dataset:
             output=output,
         )
         return Loader(self, pipeline, options)
-
-    def _sample(self, row: int) -> dict[str, Any]:
-        located = self.fetcher.locate(np.array([row], np.int64))
-        sample: dict[str, Any] = {KEY: self.fetcher.keys(located)[0]}
-        for column in self._columns:
-            if column.kind is Kind.IMAGE and self.schema.field(column.name).type == IMAGE_TYPE:
-                sample[column.name] = self.fetcher.variable(
-                    leaf_name(column.name, "bytes"), located, FetchBuffer()
-                ).bytes(0)
-            else:
-                sample[column.name] = self.fetcher.values(column.name, located)[0]
-        return sample
 
     def check_row(self, row: int) -> None:
         """Read every stored byte of row `row` of the view, its key and digest too. Raises CorruptShardError."""

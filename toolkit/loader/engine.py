@@ -28,7 +28,6 @@ from toolkit.memory.pool import BlockPool
 __all__ = ["Engine", "FilledBatch", "PlannedBatch"]
 
 _PARTS_A_THREAD = 2  # enough that no thread idles at the end of a batch, few enough that the GIL is taken rarely
-_LARGEST_PART = 16  # samples; bounds how long close() and Ctrl-C wait
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +110,7 @@ class Engine:
         self._pool = BlockPool(keep=prefetch + 2)
         self._in_flight: deque[FilledBatch] = deque()
         self._work = _Work(stages, fetcher, skip_errors)
+        self._largest_part = min((stage.largest_part for stage in stages), default=1)
         self._waited: FilledBatch | None = None
         self._pid = os.getpid()
         self._workers = [
@@ -175,7 +175,7 @@ class Engine:
 
     def _submit(self, planned: PlannedBatch) -> None:
         samples, places = planned.samples, len(planned.rows)
-        size = max(1, min(_LARGEST_PART, -(-samples // (self._threads * _PARTS_A_THREAD))))
+        size = max(1, min(self._largest_part, -(-samples // (self._threads * _PARTS_A_THREAD))))
         starts = range(0, samples, size)
         columns = {stage.column: stage.allocate(places, self._pool) for stage in self._work.stages}
         batch = FilledBatch(planned, columns, len(starts))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import os
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -14,6 +13,7 @@ from toolkit.loader.cut import Cut, Remainder
 from toolkit.loader.device import Output
 from toolkit.loader.order import Shuffle
 from toolkit.loader.ranks import find_ranks
+from toolkit.processors import processors
 
 __all__ = ["LoaderOptions", "OnError"]
 
@@ -106,7 +106,7 @@ class LoaderOptions:
     def thread_count(self) -> int:
         """`threads`, as a number."""
         if self.threads == "auto":
-            return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+            return processors()
         if isinstance(self.threads, str):
             if not self.threads.isdecimal() or int(self.threads) < 1:
                 raise UsageError(f"threads must be a number or 'auto', got {self.threads!r}")

@@ -23,6 +23,10 @@ class Selection(ABC):
     def rows(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the row at each position (int64, within 0..samples-1)."""
 
+    def row(self, position: int) -> int:
+        """Return the row at one position."""
+        return int(self.rows(np.array([position], np.int64))[0])
+
     def then(self, inner: Selection) -> Selection:
         """Return the selection that takes `inner`, positions of this one, out of it."""
         return Chained(inner.samples, self, inner)
@@ -38,6 +42,10 @@ class Span(Selection):
     def rows(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the row at each position."""
         return positions * self.step + self.start
+
+    def row(self, position: int) -> int:
+        """Return the row at one position."""
+        return position * self.step + self.start
 
     def then(self, inner: Selection) -> Selection:
         """Return the selection of a selection; of spans, a span."""
@@ -57,6 +65,10 @@ class Listed(Selection):
     def rows(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the row at each position."""
         return self.listed[positions]
+
+    def row(self, position: int) -> int:
+        """Return the row at one position."""
+        return int(self.listed[position])
 
 
 @dataclass(frozen=True, slots=True, eq=False)

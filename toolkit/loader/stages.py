@@ -14,7 +14,7 @@ from toolkit._native.chunks import FetchBuffer
 from toolkit._native.image import Scratch
 from toolkit.errors import SampleError
 from toolkit.format.layout import VariableLayout, leaf_layouts, leaf_name
-from toolkit.format.schema import IMAGE_TYPE, Column
+from toolkit.format.schema import IMAGE_TYPE, RAW_IMAGE_TYPE, Column, Kind
 from toolkit.loader.fetch import Fetcher, Located
 from toolkit.loader.stats import LoaderStats
 from toolkit.memory.pool import BlockPool
@@ -32,7 +32,13 @@ class WorkerMemory:
 
 
 class ColumnStage(ABC):
-    """One column's way into batches. Stateless between parts; used by every worker at once."""
+    """One column's way into batches. Stateless between parts; used by every worker at once.
+
+    Attributes:
+        largest_part: Samples that one call of fill() takes at the most; bounds how long close() and Ctrl-C wait.
+    """
+
+    largest_part = 256
 
     def __init__(self, column: str, fetcher: Fetcher, stats: LoaderStats) -> None:
         self.column = column
@@ -108,18 +114,18 @@ class BytesStage(ColumnStage):
     def fill(self, place: Any, start: int, located: Located, memory: WorkerMemory) -> None:
         """Copy the values out."""
         begun = time.perf_counter()
-        values = self._fetcher.variable(self._leaf, located, memory.fetched)
-        taken = [values.bytes(i) for i in range(len(located.rows))]
-        place[start : start + len(located.rows)] = (
-            [None if t is None else t.decode() for t in taken] if self._text else taken
+        values = self._fetcher.bytes(self._leaf, located)
+        size = sum(len(value) for value in values if value is not None)
+        place[start : start + len(values)] = (
+            [None if value is None else value.decode() for value in values] if self._text else values
         )
-        self._stats.add(
-            fetch_seconds=time.perf_counter() - begun, fetched_bytes=int(values.lengths[values.lengths > 0].sum())
-        )
+        self._stats.add(fetch_seconds=time.perf_counter() - begun, fetched_bytes=size)
 
 
 class ImageStage(ColumnStage):
     """Decoded, transformed images: one array (n, *shape), or a list of arrays where each has its own size."""
+
+    largest_part = 16
 
     def __init__(self, compiled: CompiledImage, fetcher: Fetcher, stats: LoaderStats) -> None:
         super().__init__(compiled.column, fetcher, stats)
@@ -162,12 +168,16 @@ def make_stages(
     stats: LoaderStats,
 ) -> list[ColumnStage]:
     """Return a stage for each column, in order: what its slot says, or the stored value."""
+    from toolkit.loader.raw_stage import RawImageStage  # is a ColumnStage itself
+
     leaves = leaf_layouts(schema)
     stages: list[ColumnStage] = []
     for column in columns:
         name = column.name
         leaf = leaves.get(name)
-        if name in compiled:
+        if column.kind is Kind.IMAGE and schema.field(name).type == RAW_IMAGE_TYPE:
+            stages.append(RawImageStage(name, compiled.get(name), fetcher, stats))
+        elif name in compiled:
             stages.append(ImageStage(compiled[name], fetcher, stats))
         elif schema.field(name).type == IMAGE_TYPE:
             stages.append(BytesStage(name, leaf_name(name, "bytes"), False, fetcher, stats))

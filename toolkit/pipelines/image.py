@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from toolkit._native.chunks import FetchBuffer
 from toolkit._native.image import NOT_JPEG, OK, UNSUPPORTED, ImageError, ImageProgram, Scratch
+from toolkit.pipelines.pillow import to_rgb
 from toolkit.pipelines.slots import Slot
 from toolkit.pipelines.spec import DecodeImage, Normalize
 
@@ -112,6 +113,24 @@ class CompiledImage:
                 raise
         return self._program.apply(decode_with_pil(encoded, self._max_pixels), scratch)
 
+    def transform(
+        self, pixels: NDArray[np.uint8], out: NDArray[np.generic] | None, scratch: Scratch
+    ) -> NDArray[np.generic]:
+        """Transform an image that is decoded already, as run() does.
+
+        Args:
+            pixels: uint8 (height, width, 3), RGB.
+            out: Where the result goes, of `shape`; a new array when None.
+            scratch: This thread's own.
+
+        Raises:
+            ImageError, ValueError: It can't be transformed.
+        """
+        if out is None:
+            return self._program.apply(pixels, scratch)
+        self._program.run_pixels(pixels, out.ctypes.data, out.nbytes, scratch)
+        return out
+
 
 def decode_with_pil(encoded: bytes, max_pixels: int) -> NDArray[np.uint8]:
     """Decode any format PIL knows to uint8 (height, width, 3), EXIF orientation applied.
@@ -119,12 +138,14 @@ def decode_with_pil(encoded: bytes, max_pixels: int) -> NDArray[np.uint8]:
     Raises:
         ValueError: It is no image, is truncated, or has more than `max_pixels`.
     """
-    from PIL import Image, ImageOps
+    from PIL import Image, ImageOps, UnidentifiedImageError
 
     try:
         with Image.open(io.BytesIO(encoded)) as image:
             if image.width * image.height > max_pixels:
                 raise ValueError(f"{image.width}x{image.height} is more than max_pixels={max_pixels}")
-            return np.ascontiguousarray(ImageOps.exif_transpose(image).convert("RGB"), np.uint8)
+            return np.ascontiguousarray(to_rgb(ImageOps.exif_transpose(image), image.format), np.uint8)
+    except UnidentifiedImageError as error:  # names an address in memory
+        raise ValueError("not an image: no format that is known") from error
     except Exception as error:  # PIL's plugins raise whatever damaged bytes lead them to
         raise ValueError(str(error) or type(error).__name__) from error
