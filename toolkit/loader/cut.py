@@ -53,11 +53,12 @@ class Cut:
     def positions(self, start: int, batch: int) -> NDArray[np.int64]:
         """Return this rank's positions in batch number `batch` from `start` on; -1 behind them where it is padded."""
         first = start + batch * self.global_batch + self.rank * self.batch_size
-        positions = np.arange(first, first + self.batch_size, dtype=np.int64)
-        if self.remainder is Remainder.PAD:
-            positions[positions >= self.samples] = -1
-            return positions
-        return positions[positions < self.samples]
+        stop = min(first + self.batch_size, self.samples)
+        if stop - first == self.batch_size or self.remainder is not Remainder.PAD:
+            return np.arange(first, stop, dtype=np.int64)
+        positions = np.full(self.batch_size, -1, np.int64)
+        positions[: max(stop - first, 0)] = np.arange(first, stop, dtype=np.int64)
+        return positions
 
     def after(self, start: int, batch: int) -> int:
         """Return the position of the epoch that all ranks together have reached after batch number `batch`."""

@@ -179,7 +179,8 @@ class Engine:
         starts = range(0, samples, size)
         columns = {stage.column: stage.allocate(places, self._pool) for stage in self._work.stages}
         batch = FilledBatch(planned, columns, len(starts))
-        batch.blank(samples, places)
+        if samples < places:
+            batch.blank(samples, places)
         if not starts:
             batch.done.set()
         self._in_flight.append(batch)

@@ -176,12 +176,16 @@ class Loader:
                             "loader was closed or another iteration over it began: use one loader for each loop that "
                             "runs at the same time"
                         )
-                    skipped += self._count_skips(filled, skipped)
+                    if filled.skipped:
+                        skipped += self._count_skips(filled, skipped)
                     batch = self._batch(filled)
-                    delivered += int(batch.mask.sum())
+                    delivered += int(np.count_nonzero(batch.mask))
                     del filled  # the consumer alone decides how long a batch lives
                     # Before it is handed over: a state taken inside the loop counts the batch in the loop's hand.
-                    self._advance(self._after(start.first_epoch, epoch, end, position, number), end)
+                    if number + 1 < batches:
+                        self._advance(Cursor(start.first_epoch, epoch, self.cut.after(position, number)), end)
+                    else:  # an epoch's end is the beginning of the next
+                        self._advance(Cursor(start.first_epoch if epoch + 1 < end else end, epoch + 1, 0), end)
                     yield batch
                     del batch
                 if delivered + skipped != self.cut.planned(position):
@@ -196,12 +200,6 @@ class Loader:
     def _advance(self, cursor: Cursor, end: int) -> None:
         """Note what the consumer has. Not when iter() is called: Lightning calls it twice, and trains on the second."""
         self._cursor, self._resuming, self._epoch = cursor, False, end
-
-    def _after(self, first_epoch: int, epoch: int, end: int, position: int, number: int) -> Cursor:
-        """Return the cursor behind batch `number` of an epoch entered at `position`; an epoch's end is the next."""
-        if number + 1 < self.cut.batches(position):
-            return Cursor(first_epoch, epoch, self.cut.after(position, number))
-        return Cursor(first_epoch if epoch + 1 < end else end, epoch + 1, 0)
 
     def _count_skips(self, filled: FilledBatch, before: int) -> int:
         """Log what was skipped; raise when it is more than max_skips in the epoch."""
@@ -218,8 +216,10 @@ class Loader:
     def _batch(self, filled: FilledBatch) -> Batch:
         planned = filled.planned
         columns = {name: self._convert(values) for name, values in filled.columns.items()}
-        mask = np.arange(len(planned.rows)) < planned.samples
-        mask[[place for place, _ in filled.skipped]] = False
+        mask = np.ones(len(planned.rows), np.bool_)
+        mask[planned.samples :] = False
+        for place, _ in filled.skipped:
+            mask[place] = False
         return Batch(columns, self.dataset.fetcher, planned.epoch, planned.positions, planned.rows, mask)
 
 
@@ -271,7 +271,9 @@ def _plan(dataset: Dataset, order: Order | WeightedOrder, cut: Cut, start: Curso
         position = start.position if epoch == start.epoch else 0
         for batch in range(cut.batches(position)):
             positions = cut.positions(position, batch)
-            real = positions[positions >= 0]
-            rows = np.full_like(positions, -1)
-            rows[: len(real)] = dataset.rows(order.rows(epoch, real))
-            yield PlannedBatch(epoch, positions, rows, len(real))
+            real = positions if positions[-1] >= 0 else positions[positions >= 0]
+            rows = dataset.rows(order.rows(epoch, real))
+            samples = len(rows)
+            if samples < len(positions):
+                rows = np.append(rows, np.full(len(positions) - samples, -1, np.int64))
+            yield PlannedBatch(epoch, positions, rows, samples)

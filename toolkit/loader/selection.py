@@ -41,6 +41,8 @@ class Span(Selection):
 
     def rows(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the row at each position."""
+        if self.start == 0 and self.step == 1:
+            return positions.copy()
         return positions * self.step + self.start
 
     def row(self, position: int) -> int:
