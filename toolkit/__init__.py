@@ -38,6 +38,8 @@ _HOMES = {
 
 def __getattr__(name: str) -> object:
     # Late, so that `toolkit --help` and `import toolkit.errors` cost neither numpy nor pyarrow.
+    if name in ("jax", "torch"):
+        return importlib.import_module(f"toolkit.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'toolkit' has no attribute {name!r}")
     value = getattr(importlib.import_module(_HOMES[name]), name)

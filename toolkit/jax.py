@@ -10,7 +10,7 @@ import numpy as np
 from jax.experimental import multihost_utils
 from numpy.typing import NDArray
 
-from toolkit.errors import LoaderError, UsageError
+from toolkit.errors import LoaderError
 from toolkit.loader.loader import Loader
 from toolkit.loader.state import differing_states
 
@@ -26,8 +26,6 @@ def agreed_state(loader: Loader) -> dict[str, NDArray[np.uint8]]:
         LoaderError: Processes stand at different steps, or were made of different data, seeds or orders.
     """
     text = json.dumps(loader.state_dict()).encode()
-    if len(text) > _BYTES:
-        raise UsageError(f"the state has {len(text)} bytes, more than {_BYTES}: too many joined datasets")
     array = np.frombuffer(text.ljust(_BYTES), np.uint8).copy()
     if jax.process_count() > 1:
         gathered = np.asarray(multihost_utils.process_allgather(array))

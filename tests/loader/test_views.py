@@ -141,6 +141,8 @@ def test_repeat(train: toolkit.Dataset) -> None:
     for times in (0, 1.5, True):
         with pytest.raises(UsageError, match="at least 1"):
             train.repeat(times)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"more than an order can have"):
+        train.repeat(1 << 60)
 
 
 def test_concat_of_views_of_different_manifests(

@@ -235,6 +235,8 @@ class Dataset:
         """Return a view of these samples `times` times in a row: an epoch of a loader then has each so often."""
         if not isinstance(times, int) or isinstance(times, bool) or times < 1:
             raise UsageError(f"repeat takes a whole number of at least 1, got {times!r}")
+        if len(self) * times > 1 << 62:
+            raise UsageError(f"repeat: {times} times {len(self)} samples are more than an order can have, 2**62")
         repeated = Repeated(len(self) * times, len(self))
         return self._view(self.selection.then(repeated), "repeat", times)
 

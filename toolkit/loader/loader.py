@@ -24,6 +24,7 @@ from toolkit.loader.order import Order
 from toolkit.loader.stages import make_stages
 from toolkit.loader.state import Cursor, Run, dump_state, load_state
 from toolkit.loader.stats import LoaderStats
+from toolkit.loader.views import view_hash
 from toolkit.pipelines.build import compile_pipeline
 from toolkit.pipelines.slots import Pipeline
 
@@ -152,8 +153,9 @@ class Loader:
             self._engine = None
 
     def _run(self) -> Run:
+        pins = self.dataset.pins
         return Run(
-            pin="+".join(self.dataset.pins),
+            pin=pins[0] if len(pins) == 1 else view_hash("pins", *pins),  # small, however many were joined
             view=self.dataset.view,
             order=self._order.name,
             samples=self._order.samples,

@@ -34,7 +34,7 @@ class Run:
     """What makes a run what it is, and must be the same where its state is loaded.
 
     Attributes:
-        pin: The pins of the dataset, joined by "+".
+        pin: The pin of the dataset; of joined ones, a hash of their pins.
         view: Hash of the view.
         order: Name of the order.
         samples: Positions in an epoch.
