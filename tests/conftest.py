@@ -183,7 +183,7 @@ def pack_small() -> Callable[..., PackResult]:
     return _pack_small
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def commit_samples() -> Callable[..., str]:
     """Return commit_samples(root, {split: [[sample, ...], ...]}, classes=..., ...), which returns the pin."""
     return _commit_samples

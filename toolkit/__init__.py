@@ -15,6 +15,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from toolkit.loader.concat import concat
     from toolkit.loader.dataset import Dataset, open
     from toolkit.loader.loader import Loader
     from toolkit.pipelines.batch_maps import BatchMap, batch_map
@@ -30,6 +31,7 @@ __all__ = [
     "__version__",
     "batch_map",
     "chain",
+    "concat",
     "open",
     "pipeline",
     "slot",
@@ -46,6 +48,7 @@ _HOMES = {
     "Slot": "toolkit.pipelines.slots",
     "batch_map": "toolkit.pipelines.batch_maps",
     "chain": "toolkit.pipelines.slots",
+    "concat": "toolkit.loader.concat",
     "open": "toolkit.loader.dataset",
     "pipeline": "toolkit.pipelines.slots",
     "slot": "toolkit.pipelines.slots",
@@ -54,6 +57,8 @@ _HOMES = {
 
 def __getattr__(name: str) -> object:
     # Late, so that `toolkit --help` and `import toolkit.errors` cost neither numpy nor pyarrow.
+    if name in ("jax", "torch"):
+        return importlib.import_module(f"toolkit.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'toolkit' has no attribute {name!r}")
     value = getattr(importlib.import_module(_HOMES[name]), name)

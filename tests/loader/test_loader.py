@@ -25,7 +25,7 @@ def loader_threads() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name.startswith("toolkit-loader")]
 
 
-def keys(loader: toolkit.Loader) -> list[str]:
+def keys(loader: toolkit.Loader) -> list[str | None]:
     return [key for batch in loader for key in batch.sample_keys]
 
 
@@ -45,9 +45,9 @@ def test_ranks_together_deliver_what_was_planned(
     whole = keys(ds.loader(batch_size=len(ds), shuffle=shuffle, seed=4, threads=1))
     if world_size > 1 and batch_size * world_size > len(ds):
         with pytest.raises(UsageError, match="leaves nothing of 150 samples"):
-            ds.loader(batch_size=batch_size, world_size=world_size, remainder="drop")
+            ds.loader(batch_size=batch_size, rank=0, world_size=world_size, remainder="drop")
         return
-    seen: list[list[list[str]]] = []
+    seen: list[list[list[str | None]]] = []
     for rank in range(world_size):
         with ds.loader(
             batch_size=batch_size,
@@ -203,7 +203,17 @@ def test_stats_count_what_was_delivered(packed: Path) -> None:
         ({"batch_size": 4, "threads": "all"}, "number or 'auto'"),
         ({"batch_size": 4, "threads": 0}, "threads must be"),
         ({"batch_size": 4, "rank": 2, "world_size": 2, "remainder": "drop"}, "ranks count from 0"),
-        ({"batch_size": 4, "world_size": 2}, "remainder='drop'"),
+        ({"batch_size": 4, "rank": 0, "world_size": 2}, "remainder='drop'"),
+        ({"batch_size": 4, "world_size": 2}, "give both, or none"),
+        ({}, "one of them"),
+        ({"batch_size": 4, "global_batch_size": 4}, "one of them"),
+        ({"global_batch_size": 5, "rank": 0, "world_size": 2, "remainder": "pad"}, "can't be shared by 2 ranks"),
+        ({"batch_size": 4, "epoch_samples": 9}, "needs weights="),
+        ({"batch_size": 4, "weights": [1.0]}, "one number a sample"),
+        ({"batch_size": 4, "weights": "equal"}, "an array or 'balanced'"),
+        ({"batch_size": 4, "weights": "balanced", "shuffle": "full"}, "draws at random already"),
+        ({"batch_size": 4, "on_error": "skp"}, "Did you mean 'skip'"),
+        ({"batch_size": 4, "max_skips": -1}, "max_skips must be"),
         ({"batch_size": 4, "epochs": 0}, "epochs must be"),
         ({"batch_size": 4, "seed": "x"}, "seed must be an int"),
         ({"batch_size": 4, "pipeline": slot("image")}, "a loader takes a pipeline, got Slot"),

@@ -31,7 +31,7 @@ class BenchCase:
         columns: The columns to load.
         decode: Decode, resize, crop and normalize image columns; else they come as bytes.
         short_side, crop: Pixels; see Slot.resize_short and Slot.center_crop.
-        threads, batch_size, epochs, shuffle, output: See toolkit.loader.loader.LoaderOptions.
+        threads, batch_size, epochs, shuffle, output: See toolkit.loader.options.LoaderOptions.
     """
 
     dataset: str

@@ -14,7 +14,6 @@ from toolkit.bench.steps import case_pipeline
 from toolkit.errors import ToolkitError
 from toolkit.loader.dataset import open as open_dataset
 from toolkit.loader.device import Output, converter
-from toolkit.loader.loader import Loader
 
 __all__ = ["measure"]
 
@@ -25,13 +24,14 @@ def measure(case: BenchCase) -> BenchRun:
     with AnonymousPeak() as anonymous:
         begun = time.perf_counter()
         dataset = open_dataset(case.dataset, split=case.split, columns=case.columns)
-        loader = Loader(
-            dataset,
+        loader = dataset.loader(
             case_pipeline(case, dataset.columns),
             batch_size=case.batch_size,
             shuffle=case.shuffle,
             epochs=case.epochs,
             threads=case.threads,
+            rank=0,
+            world_size=1,
             output=case.output,
         )
         open_seconds = time.perf_counter() - begun

@@ -19,9 +19,9 @@ class Batch(Mapping[str, Any]):
 
     Attributes:
         epoch: The epoch it belongs to.
-        positions: int64 (n,): positions of its samples in the epoch's order.
-        rows: int64 (n,): rows of the split.
-        mask: bool (n,): True where a sample was delivered.
+        positions: int64 (n,): positions of its samples in the epoch's order; -1 where it is padded.
+        rows: int64 (n,): rows of the split; -1 where it is padded.
+        mask: bool (n,): True where a sample was delivered; elsewhere arrays hold zeros and lists None.
         present: bool (n,) for each optional slot: False where its value was missing and `fill` stands for it.
     """
 
@@ -32,6 +32,7 @@ class Batch(Mapping[str, Any]):
         epoch: int,
         positions: NDArray[np.int64],
         rows: NDArray[np.int64],
+        mask: NDArray[np.bool_],
         present: Mapping[str, NDArray[np.bool_]],
     ) -> None:
         self._columns = columns
@@ -39,7 +40,7 @@ class Batch(Mapping[str, Any]):
         self.epoch = epoch
         self.positions = positions
         self.rows = rows
-        self.mask = np.ones(len(rows), np.bool_)
+        self.mask = mask
         self.present = present
 
     def __getitem__(self, column: str) -> Any:
@@ -55,6 +56,8 @@ class Batch(Mapping[str, Any]):
         return f"<toolkit.Batch epoch {self.epoch}, {len(self.rows)} samples, columns {', '.join(self._columns)}>"
 
     @property
-    def sample_keys(self) -> list[str]:
-        """Keys of the samples; read from the dataset when asked for."""
-        return self._fetcher.keys(self._fetcher.locate(self.rows))
+    def sample_keys(self) -> list[str | None]:
+        """Keys of the samples, of skipped ones too, None where it is padded; read from the dataset when asked for."""
+        real = self.rows[self.rows >= 0]
+        keys: list[str | None] = [*self._fetcher.keys(self._fetcher.locate(real))]
+        return keys + [None] * (len(self.rows) - len(real))

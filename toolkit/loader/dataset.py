@@ -10,15 +10,20 @@ from typing import TYPE_CHECKING, Any, Self, overload
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
+import pyarrow.compute as pc
+from numpy.typing import ArrayLike, NDArray
 
 from toolkit.errors import CorruptTableError, NotFoundError, UsageError, did_you_mean
 from toolkit.format.manifest import Manifest
-from toolkit.format.pin import Version, read_table, resolve
-from toolkit.format.schema import DIGEST, KEY, Column, Kind
-from toolkit.format.tables import ShardIndex, parse_label_table, parse_schema_table, parse_shard_tables
+from toolkit.format.pin import resolve
+from toolkit.format.schema import Column, Kind
+from toolkit.format.tables import ShardIndex
 from toolkit.loader.fetch import Fetcher
+from toolkit.loader.filters import matching_rows
+from toolkit.loader.opened import Opened, Place, Stored
 from toolkit.loader.samples import Samples
+from toolkit.loader.selection import Listed, Repeated, Selection, Span
+from toolkit.loader.views import array_hash, view_hash
 
 if TYPE_CHECKING:
     from toolkit.loader.dry_run import DryRun
@@ -63,72 +68,49 @@ def open(
                 f"{reference} has no column {column!r}; it has {', '.join(known)}.{did_you_mean(column, known)}"
             )
     selected = tuple(c for c in version.manifest.columns if columns is None or c.name in columns)
-    return Dataset(_Opened(version, name), selected, None)
-
-
-class _Opened:
-    """What all views of a split share: tables, label names, open shards. Opens shards when they are first read."""
-
-    def __init__(self, version: Version, split: str) -> None:
-        self.version = version
-        self.split = split
-        manifest = version.manifest
-        tables = [(ref.sha256, read_table(version, ref.sha256)) for ref in manifest.splits[split].tables]
-        self.index: ShardIndex = parse_shard_tables(tables)
-        self.classes: dict[str, tuple[str, ...]] = {
-            column.name: parse_label_table(read_table(version, column.label_table), column.label_table)
-            for column in manifest.columns
-            if column.label_table
-        }
-        self.schema: pa.Schema = parse_schema_table(read_table(version, manifest.schema), manifest.schema)
-        self._check(manifest)
-        self.fetcher = Fetcher(version.root, self.index, self.schema)
-
-    def _check(self, manifest: Manifest) -> None:
-        """Raise CorruptTableError when manifest and tables, each with its right hash, don't fit each other."""
-        names = [column.name for column in manifest.columns]
-        rows = manifest.splits[self.split].rows
-        problem = None
-        if self.schema.names != [KEY, DIGEST, *names]:
-            problem = f"its columns {', '.join(names)} are not those of the schema table"
-        elif self.index.rows != rows:
-            problem = f"split {self.split} has {rows} rows, its shard tables {self.index.rows}"
-        elif any(column.kind is Kind.LABEL and column.label_table is None for column in manifest.columns):
-            problem = "a label column has no label table"
-        if problem is not None:
-            raise CorruptTableError(f"the manifest of {self.version.root} contradicts its tables: {problem}")
+    opened = Opened(version, name)
+    return Dataset(opened, selected, Span(opened.rows, 0, 1), view_hash("split", version.pin, name))
 
 
 @dataclass(frozen=True, slots=True)
 class _Pickled:
-    """What a dataset pickles as: it is opened again, by its pin, where it arrives."""
+    """What a dataset pickles as: its splits are opened again, by their pins, where it arrives."""
 
-    root: str
-    pin: str
-    split: str
-    columns: tuple[str, ...]
-    rows: NDArray[np.int64] | None
+    places: tuple[Place, ...]
+    columns: tuple[Column, ...]
+    selection: Selection
+    view: str
 
     def open(self) -> Dataset:
-        dataset = open(f"{self.root}@sha256:{self.pin}", split=self.split, columns=self.columns)
-        return dataset if self.rows is None else dataset.take(self.rows)
+        from toolkit.loader.concat import JoinedSplits
+
+        opened = [place.open() for place in self.places]
+        stored: Stored = opened[0] if len(opened) == 1 else JoinedSplits(opened)
+        return Dataset(stored, self.columns, self.selection, self.view)
 
 
 class Dataset:
     """Samples of one split, by row; or a view of some of them. Safe from any thread; pickles as path and pin.
 
     `len(ds)`, `ds[i]` (a dict of column -> value, with "__key__"), `ds[a:b]` (a view). Image values are the stored
-    bytes, or uint8 (height, width, 3) where the encoding is raw; labels are ints or None.
+    bytes, or uint8 (height, width, 3) where the encoding is raw; labels are ints or None. Views (slices, take, filter,
+    repeat, toolkit.concat) copy no sample.
+
+    Attributes:
+        stored: The split, or the joined splits, whose rows are selected.
+        selection: Which of its rows, and in which order.
+        view: A hash, 64 hex digits, of the pins and of what made this view: equal ones hold equal samples.
     """
 
-    def __init__(self, opened: _Opened, columns: tuple[Column, ...], rows: NDArray[np.int64] | None) -> None:
-        self._opened = opened
+    def __init__(self, stored: Stored, columns: tuple[Column, ...], selection: Selection, view: str) -> None:
+        self.stored = stored
+        self.selection = selection
+        self.view = view
         self._columns = columns
-        self._rows = rows
         self._samples: Samples | None = None
 
     def __len__(self) -> int:
-        return self._opened.index.rows if self._rows is None else len(self._rows)
+        return self.selection.samples
 
     @overload
     def __getitem__(self, index: int) -> dict[str, Any]: ...
@@ -137,44 +119,52 @@ class Dataset:
     def __getitem__(self, index: int | slice) -> dict[str, Any] | Self:
         """Return a sample, or a view of a range. Raises IndexError, CorruptShardError."""
         if isinstance(index, slice):
-            return self.take(np.arange(*index.indices(len(self)), dtype=np.int64))
+            start, stop, step = index.indices(len(self))
+            span = Span(len(range(start, stop, step)), start, step)
+            if (start, step, span.samples) == (0, 1, len(self)):
+                return self
+            return self._view(self.selection.then(span), "slice", start, step, span.samples)
         index = operator.index(index)
         if not -len(self) <= index < len(self):
             raise IndexError(f"sample {index} of {len(self)}")
         if self._samples is None:
             self._samples = Samples(self.fetcher, self.schema, self._columns)
-        position = index % len(self)
-        return self._samples.read(position if self._rows is None else int(self._rows[position]))
+        return self._samples.read(self.selection.row(index % len(self)))
 
     def __repr__(self) -> str:
         names = ", ".join(column.name for column in self._columns)
-        return f"<toolkit.Dataset {self.split}: {len(self)} samples, columns {names}, pin {self.pin[:12]}>"
+        pins = "+".join(pin[:12] for pin in self.pins)
+        view = "" if self._is_whole else f", view {self.view[:12]}"
+        return f"<toolkit.Dataset {self.split}: {len(self)} samples, columns {names}, pin {pins}{view}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        version = self._opened.version
-        root = os.path.abspath(version.root)
-        names = tuple(column.name for column in self._columns)
-        return _Pickled.open, (_Pickled(root, version.pin, self.split, names, self._rows),)
+        places = tuple(part.place for part in self.stored.parts)
+        return _Pickled.open, (_Pickled(places, self._columns, self.selection, self.view),)
+
+    @property
+    def pins(self) -> tuple[str, ...]:
+        """The pin of each dataset that was joined; of one that wasn't, its pin alone."""
+        return tuple(part.version.pin for part in self.stored.parts)
 
     @property
     def pin(self) -> str:
         """The sha256 of the manifest: 64 hex digits that name these samples for ever."""
-        return self._opened.version.pin
+        return self._only("pin").version.pin
 
     @property
     def manifest(self) -> Manifest:
         """The manifest."""
-        return self._opened.version.manifest
+        return self._only("manifest").version.manifest
 
     @property
     def split(self) -> str:
         """Name of the split."""
-        return self._opened.split
+        return self.stored.split
 
     @property
     def schema(self) -> pa.Schema:
         """Arrow schema of the shards."""
-        return self._opened.schema
+        return self.stored.schema
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -191,41 +181,83 @@ class Dataset:
         labels = [column.name for column in self._columns if column.kind is Kind.LABEL]
         if len(labels) > 1:
             raise UsageError(f"several label columns ({', '.join(labels)}): read the classes of each from the manifest")
-        return self._opened.classes[labels[0]] if labels else None
+        return self.stored.classes[labels[0]] if labels else None
 
     @property
     def files(self) -> list[str]:
         """Paths of this version's shards of the split, for other tools. A glob would see older versions as well."""
-        root = self._opened.version.root
-        return [os.path.join(root, path) for path in self._opened.index.paths.to_pylist()]
+        return [
+            os.path.join(part.version.root, path) for part in self.stored.parts for path in part.index.paths.to_pylist()
+        ]
 
     @property
     def root(self) -> str:
         """The dataset's folder."""
-        return self._opened.version.root
+        return self._only("root").version.root
 
     @property
     def index(self) -> ShardIndex:
         """Shards and record batches of the whole split, whatever this view takes of it."""
-        return self._opened.index
+        return self._only("index").index
 
     @property
     def class_names(self) -> Mapping[str, tuple[str, ...]]:
         """Class names of every label column, in id order."""
-        return self._opened.classes
+        return self.stored.classes
 
     @property
     def fetcher(self) -> Fetcher:
         """Checked reads of the split's values."""
-        return self._opened.fetcher
+        return self.stored.fetcher
 
     def take(self, rows: Sequence[int] | NDArray[np.int64]) -> Self:
         """Return a view of these rows of this dataset, in this order; a row may come more than once."""
-        return type(self)(self._opened, self._columns, self.rows(self._numbers("take", rows)))
+        chosen = self._numbers("take", rows)
+        return self._view(Listed(len(chosen), self.rows(chosen)), "take", array_hash(chosen))
+
+    def filter(self, expression: pc.Expression) -> Self:
+        """Return a view of the samples for which an expression on stored columns is true, in their order.
+
+        Only the columns it names are read, `columns=` or not, once for each pin and expression in the process; labels
+        are their ids. Example: ds.filter((pc.field("label") == 3) & pc.field("text").is_valid()).
+
+        Raises:
+            UsageError: It is no pyarrow.compute.Expression, names no column, or isn't true or false.
+            CorruptShardError: A value it reads isn't what was packed.
+        """
+        bits = matching_rows(self.stored, expression)
+        if self._is_whole:
+            return self._view(bits, "filter", array_hash(bits.blocks))
+        rows = self.rows(np.arange(len(self), dtype=np.int64))
+        kept = np.flatnonzero(bits.has(rows))
+        return self._view(Listed(len(kept), rows[kept]), "filter", array_hash(kept))
+
+    def repeat(self, times: int) -> Self:
+        """Return a view of these samples `times` times in a row: an epoch of a loader then has each so often."""
+        if not isinstance(times, int) or isinstance(times, bool) or times < 1:
+            raise UsageError(f"repeat takes a whole number of at least 1, got {times!r}")
+        if len(self) * times > 1 << 62:
+            raise UsageError(f"repeat: {times} times {len(self)} samples are more than an order can have, 2**62")
+        repeated = Repeated(len(self) * times, len(self))
+        return self._view(self.selection.then(repeated), "repeat", times)
 
     def rows(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the row of the split behind each row of this view."""
-        return positions if self._rows is None else self._rows[positions]
+        return self.selection.rows(positions)
+
+    @property
+    def _is_whole(self) -> bool:
+        return self.selection == Span(self.stored.rows, 0, 1)
+
+    def _view(self, selection: Selection, operation: str, *arguments: str | int) -> Self:
+        view = view_hash(operation, self.view, *arguments)
+        return type(self)(self.stored, self._columns, selection, view)
+
+    def _only(self, what: str) -> Opened:
+        """Return the one split this is a view of; joined datasets have no `what` of their own."""
+        if len(self.stored.parts) > 1:
+            raise UsageError(f"{len(self.stored.parts)} joined datasets have no {what} in common: ask each of them")
+        return self.stored.parts[0]
 
     def _numbers(self, call: str, rows: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
         """Return a copy of row numbers, checked: numpy would cast masks, floats and text without a word."""
@@ -251,29 +283,36 @@ class Dataset:
         self,
         pipeline: Pipeline | None = None,
         *,
-        batch_size: int,
+        batch_size: int | None = None,
+        global_batch_size: int | None = None,
         shuffle: str = "none",
+        weights: ArrayLike | None = None,
+        epoch_samples: int | None = None,
         seed: int = 0,
         epochs: int = 1,
         prefetch: int = 4,
         threads: int | str = "auto",
-        rank: int = 0,
-        world_size: int = 1,
+        rank: int | None = None,
+        world_size: int | None = None,
         remainder: str = "keep",
+        on_error: str = "raise",
+        max_skips: int = 100,
         output: str = "numpy",
     ) -> Loader:
-        """Return a loader over these samples; toolkit.loader.loader.LoaderOptions describes the options.
+        """Return a loader over these samples; toolkit.loader.options.LoaderOptions describes the options.
 
         Raises:
             UsageError, PipelineError: An option, or a slot of the pipeline, can't be; no sample is read yet.
         """
         from toolkit.loader.loader import Loader
+        from toolkit.loader.options import LoaderOptions
 
-        return Loader(
-            self,
-            pipeline,
+        options = LoaderOptions(
             batch_size=batch_size,
+            global_batch_size=global_batch_size,
             shuffle=shuffle,
+            weights=weights,
+            epoch_samples=epoch_samples,
             seed=seed,
             epochs=epochs,
             prefetch=prefetch,
@@ -281,8 +320,11 @@ class Dataset:
             rank=rank,
             world_size=world_size,
             remainder=remainder,
+            on_error=on_error,
+            max_skips=max_skips,
             output=output,
         )
+        return Loader(self, pipeline, options)
 
     def dry_run(self, pipeline: Pipeline, samples: int = 8) -> DryRun:
         """Run the first samples through a pipeline, one by one: what its slots give, and errors by key."""

@@ -19,13 +19,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from toolkit.errors import LoaderError
+from toolkit.errors import CorruptShardError, LoaderError, SampleError, ToolkitError
 from toolkit.loader.fetch import Fetcher
 from toolkit.loader.stage import ColumnStage, Part, WorkerMemory
 from toolkit.loader.stats import LoaderStats
 from toolkit.memory.pool import BlockPool
 
-__all__ = ["Engine", "PlannedBatch"]
+__all__ = ["Engine", "FilledBatch", "PlannedBatch"]
 
 _PARTS_A_THREAD = 2  # enough that no thread idles at the end of a batch, few enough that the GIL is taken rarely
 _LOOK_SECONDS = 0.1  # between looks at functions of the user's own
@@ -34,11 +34,18 @@ _LEAVE_SECONDS = 0.1  # that close() waits for them
 
 @dataclass(frozen=True, slots=True)
 class PlannedBatch:
-    """A batch before it is filled: its epoch, the positions in the epoch's order, and the rows of the split there."""
+    """A batch before it is filled.
+
+    Attributes:
+        epoch: Its epoch.
+        positions, rows: int64 (n,): positions in the epoch's order, and the rows of the split there.
+        samples: How many of them hold a sample; those behind are padding.
+    """
 
     epoch: int
     positions: NDArray[np.int64]
     rows: NDArray[np.int64]
+    samples: int
 
 
 @dataclass(slots=True)
@@ -46,6 +53,7 @@ class FilledBatch:
     """A batch with its columns' memory; `done` is set when every part is filled or failed.
 
     `present`: bool (n,) of each optional slot, where a sample has it.
+    `skipped` has the place and error of each sample that was left out: zeros in arrays, None in lists.
     """
 
     planned: PlannedBatch
@@ -53,6 +61,7 @@ class FilledBatch:
     present: dict[str, NDArray[np.bool_]]
     parts_left: int
     error: tuple[int, BaseException] | None = None
+    skipped: list[tuple[int, ToolkitError]] = field(default_factory=list)
     done: threading.Event = field(default_factory=threading.Event)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -64,6 +73,13 @@ class FilledBatch:
             self.parts_left -= 1
             return self.parts_left == 0
 
+    def blank(self, start: int, stop: int) -> None:
+        """Empty the places from `start` to `stop`: memory is lent with what was in it before."""
+        for values in self.columns.values():
+            values[start:stop] = [None] * (stop - start) if isinstance(values, list) else 0
+        for there in self.present.values():
+            there[start:stop] = False
+
 
 # Changes a batch's columns when all of them are filled: on a worker, whose memory notes a function that runs.
 Finish = Callable[[PlannedBatch, dict[str, Any], WorkerMemory], dict[str, Any]]
@@ -71,7 +87,7 @@ Finish = Callable[[PlannedBatch, dict[str, Any], WorkerMemory], dict[str, Any]]
 
 @dataclass(slots=True)
 class _Work:
-    """What workers share: parts to fill, what is done with a whole batch, and whether to stop.
+    """What workers share: parts to fill, what is done about bad samples and with a whole batch, and whether to stop.
 
     `memories`: of the workers, for the consumer to see which functions of the user's own they are in.
     """
@@ -79,6 +95,7 @@ class _Work:
     stages: list[ColumnStage]
     fetcher: Fetcher
     finish: Finish
+    skip_errors: bool
     memories: list[WorkerMemory] = field(default_factory=list)
     parts: queue.SimpleQueue[tuple[FilledBatch, int, int] | None] = field(default_factory=queue.SimpleQueue)
     closed: bool = False
@@ -97,6 +114,7 @@ class Engine:
         *,
         threads: int,
         prefetch: int,
+        skip_errors: bool,
     ) -> None:
         self._plan = plan
         self._threads = threads
@@ -105,7 +123,7 @@ class Engine:
         # In flight, in the consumer's hand, and the one before it that JAX or a slow `del` still holds.
         self._pool = BlockPool(keep=prefetch + 2)
         self._in_flight: deque[FilledBatch] = deque()
-        self._work = _Work(stages, fetcher, finish)
+        self._work = _Work(stages, fetcher, finish, skip_errors)
         self._largest_part = min((stage.largest_part for stage in stages), default=1)
         self._waited: FilledBatch | None = None
         self._leave: float | None = None
@@ -146,7 +164,8 @@ class Engine:
         except BaseException:
             self.close()
             raise
-        self._stats.add(batches=1, samples=len(batch.planned.rows))
+        skipped = len(batch.skipped)
+        self._stats.add(batches=1, samples=batch.planned.samples - skipped, skipped=skipped)
         return batch
 
     def close(self) -> None:
@@ -186,12 +205,14 @@ class Engine:
             self._submit(planned)
 
     def _submit(self, planned: PlannedBatch) -> None:
-        samples = len(planned.rows)
+        samples, places = planned.samples, len(planned.rows)
         size = max(1, min(self._largest_part, -(-samples // (self._threads * _PARTS_A_THREAD))))
-        starts = range(0, samples, size)
-        columns = {stage.name: stage.allocate(samples, self._pool) for stage in self._work.stages}
-        present = {stage.name: np.ones(samples, np.bool_) for stage in self._work.stages if stage.optional}
+        starts = range(0, max(1, samples), size)  # a batch that is all padding is finished by a worker too
+        columns = {stage.name: stage.allocate(places, self._pool) for stage in self._work.stages}
+        present = {stage.name: np.ones(places, np.bool_) for stage in self._work.stages if stage.optional}
         batch = FilledBatch(planned, columns, present, len(starts))
+        if samples < places:
+            batch.blank(samples, places)
         self._in_flight.append(batch)
         for start in starts:
             self._work.parts.put((batch, start, min(samples, start + size)))
@@ -210,7 +231,10 @@ def _run_worker(work: _Work) -> None:
                 memory = WorkerMemory()
                 work.memories.append(memory)
                 memory.closed = work.closed  # it may have been closed in between
-            _fill_part(work, batch, start, stop, memory)
+            if work.skip_errors:
+                _fill_or_skip(work, batch, start, stop, memory)
+            elif start < stop:
+                _fill(work, batch, start, stop, memory)
         except BaseException as caught:
             error = caught
         if batch.finish_part(start, error):
@@ -223,12 +247,27 @@ def _run_worker(work: _Work) -> None:
         del item, batch, error
 
 
-def _fill_part(work: _Work, batch: FilledBatch, start: int, stop: int, memory: WorkerMemory) -> None:
+def _fill(work: _Work, batch: FilledBatch, start: int, stop: int, memory: WorkerMemory) -> None:
     planned = batch.planned
     located = work.fetcher.locate(planned.rows[start:stop])
     part = Part(start, located, planned.epoch, planned.positions[start:stop], batch.present)
     for stage in work.stages:
         stage.fill(batch.columns[stage.name], part, memory)
+
+
+def _fill_or_skip(work: _Work, batch: FilledBatch, start: int, stop: int, memory: WorkerMemory) -> None:
+    """Fill a part; when a sample of it is bad, sample by sample, and leave the bad ones out."""
+    if start == stop:
+        return
+    try:
+        _fill(work, batch, start, stop, memory)
+    except (SampleError, CorruptShardError) as error:
+        if stop - start > 1:
+            for place in range(start, stop):
+                _fill_or_skip(work, batch, place, place + 1, memory)
+            return
+        batch.blank(start, stop)
+        batch.skipped.append((start, error.with_traceback(None)))  # frames would keep the batch's memory alive
 
 
 def _stop(work: _Work, threads: int) -> None:

@@ -22,7 +22,7 @@ from toolkit.format.schema import KEY
 from toolkit.format.tables import ShardIndex
 from toolkit.format.values import DamagedValueError, python_value, read_rows
 
-__all__ = ["Fetcher", "Located", "Variable"]
+__all__ = ["Fetcher", "Located", "Place", "Variable"]
 
 _OPEN_SHARDS = 4096  # maps, not descriptors: far below the 65530 that Linux allows a process by default
 
@@ -38,6 +38,19 @@ class Located:
     def one(self, i: int) -> Located:
         """Return row number `i` alone."""
         return Located(self.rows[i : i + 1], self.inner[i : i + 1], self.bodies[i : i + 1])
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a row is stored, for an error about it: the dataset's folder, a shard, the split's row, and its key."""
+
+    dataset: str
+    shard: str
+    row: int
+    key: str
+
+    def __str__(self) -> str:
+        return f"dataset {self.dataset}, shard {self.shard}, row {self.row}, key {self.key!r}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,19 +190,29 @@ class Fetcher:
                 raise self.corrupt(int(located.rows[i]), column, error.status, error.chunk) from error
         return out
 
+    def array(self, column: str, batch: int) -> pa.Array:
+        """Return a column of record batch number `batch` of the split. Raises CorruptShardError."""
+        reader = self._reader(int(self._index.batch_shard[batch]))
+        reader.check_identity()
+        first, stop = (int(row) for row in self._index.batch_start[batch : batch + 2])
+        try:
+            return read_rows(reader.body(batch), self._columns[column], 0, stop - first)
+        except DamagedValueError as error:
+            raise self.corrupt(first, column, error.status, error.chunk) from error
+
     def keys(self, located: Located) -> list[str]:
         """Return the keys of the rows."""
         values = self.variable(KEY, located, FetchBuffer())
         return [(values.bytes(i) or b"").decode() for i in range(len(located.rows))]
 
-    def place(self, row: int) -> tuple[str, str]:
-        """Return shard path and key of a row, for an error about it; the key is "?" when it can't be read itself."""
+    def place(self, row: int) -> Place:
+        """Return where a row is stored; the key is "?" when it can't be read."""
         rows = np.array([row], np.int64)
         try:
             key = self.keys(self.locate(rows))[0]
         except CorruptShardError:
             key = "?"
-        return self._shard_path(row), key
+        return Place(self._root, self._shard_path(row), row, key)
 
     def _reader(self, shard: int) -> ShardReader:
         with self._lock:
@@ -216,14 +239,14 @@ class Fetcher:
     def corrupt(self, row: int, leaf: str, status: int, chunk: int) -> CorruptShardError:
         """Return the error that says why a value of a leaf can't be trusted: a READ_ status and its chunk."""
         # A key that can't be read has no name to give: asking for it again would end here again.
-        shard, key = (self._shard_path(row), "?") if leaf == KEY else self.place(row)
+        place = Place(self._root, self._shard_path(row), row, "?") if leaf == KEY else self.place(row)
         column = leaf.replace("\0", ".")
         return CorruptShardError(
-            f"shard {shard}, row {row}, key {key!r}, column {column}: {read_failure(status, chunk)}. "
+            f"shard {place.shard}, row {row}, key {place.key!r}, column {column}: {read_failure(status, chunk)}. "
             "Run `toolkit verify --full`, then copy the shard from a good copy or pack again",
-            shard=shard,
+            shard=place.shard,
             row=row,
-            key=key,
+            key=place.key,
             column=column,
         )
 

@@ -1,158 +1,84 @@
-"""A loader: options checked once, epochs of batches, each epoch exactly as planned or an error."""
+"""A loader: epochs of batches, each epoch exactly as planned or an error; its place can be saved and gone back to."""
 
 from __future__ import annotations
 
-import enum
+import logging
 import os
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, Self
 
 import numpy as np
 
-from toolkit.errors import LoaderError, UsageError, did_you_mean
+from toolkit.errors import LoaderError, UsageError
+from toolkit.format.schema import Kind
 from toolkit.loader.batch import Batch
+from toolkit.loader.cut import Cut
 from toolkit.loader.dataset import Dataset
-from toolkit.loader.device import Output, converter
-from toolkit.loader.engine import Engine, PlannedBatch
+from toolkit.loader.device import converter
+from toolkit.loader.draws import WeightedOrder, balanced_weights
+from toolkit.loader.engine import Engine, FilledBatch, PlannedBatch
+from toolkit.loader.filters import column_numbers
 from toolkit.loader.maps import BatchMaps
-from toolkit.loader.order import Order, Shuffle
+from toolkit.loader.options import LoaderOptions, OnError
+from toolkit.loader.order import Order
 from toolkit.loader.stages import make_stages
+from toolkit.loader.state import Cursor, Run, dump_state, load_state
 from toolkit.loader.stats import LoaderStats
+from toolkit.loader.views import view_hash
 from toolkit.pipelines.build import compile_pipeline
 from toolkit.pipelines.slots import Pipeline
-from toolkit.processors import processors
 
-__all__ = ["Loader", "LoaderOptions", "Remainder"]
+__all__ = ["Loader"]
 
-_Member = TypeVar("_Member", bound=enum.Enum)
-
-
-class Remainder(enum.Enum):
-    """What happens to samples that fill no whole batch: a shorter last batch, or they are left out."""
-
-    KEEP = "keep"
-    DROP = "drop"
-
-
-@dataclass(frozen=True, kw_only=True)
-class LoaderOptions:
-    """How a loader cuts, orders and delivers. Checked when made.
-
-    Attributes:
-        batch_size: Samples of a batch, on each rank.
-        shuffle: "full" permutes all samples anew each epoch; "none" keeps the stored order.
-        seed: Of the order, and of what the pipeline draws.
-        epochs: Epochs that each iter() gives.
-        prefetch: Batches in flight besides the one that is delivered next.
-        threads: Worker threads; "auto" is the number of processors this process may use.
-        rank, world_size: This rank's slice of each global batch of batch_size * world_size.
-        remainder: "keep" delivers a shorter last batch (one rank only), "drop" leaves those samples out.
-        output: "numpy", "torch" or "jax".
-    """
-
-    batch_size: int
-    shuffle: Shuffle
-    seed: int
-    epochs: int
-    prefetch: int
-    threads: int
-    rank: int
-    world_size: int
-    remainder: Remainder
-    output: Output
-
-    def __post_init__(self) -> None:
-        for name, least in (
-            ("batch_size", 1),
-            ("epochs", 1),
-            ("prefetch", 0),
-            ("threads", 1),
-            ("world_size", 1),
-            ("rank", 0),
-        ):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < least:
-                raise UsageError(f"{name} must be an int of at least {least}, got {value!r}")
-        if not isinstance(self.seed, int):
-            raise UsageError(f"seed must be an int, got {self.seed!r}")
-        if self.rank >= self.world_size:
-            raise UsageError(f"rank {self.rank} of a world of {self.world_size}: ranks count from 0")
-        if self.world_size > 1 and self.remainder is Remainder.KEEP:
-            raise UsageError(
-                "remainder='keep' would give ranks unequal batches: with several ranks say remainder='drop'"
-            )
+_log = logging.getLogger("toolkit.loader")
 
 
 class Loader:
-    """Iterates over batches. Each iter() gives `epochs` epochs from `epoch` on and then advances it.
+    """Iterates over batches; made by Dataset.loader(). Each iter() gives `epochs` epochs from `epoch` on.
 
     A `with` block, or close(), ends the threads; so does the end of the last epoch, and dropping the loader.
+
+    Attributes:
+        dataset, pipeline, options: What it was made of.
+        cut: This rank's share of every epoch.
     """
 
-    def __init__(
-        self,
-        dataset: Dataset,
-        pipeline: Pipeline | None = None,
-        *,
-        batch_size: int,
-        shuffle: str = "none",
-        seed: int = 0,
-        epochs: int = 1,
-        prefetch: int = 4,
-        threads: int | str = "auto",
-        rank: int = 0,
-        world_size: int = 1,
-        remainder: str = "keep",
-        output: str = "numpy",
-    ) -> None:
-        """See LoaderOptions. Raises UsageError, PipelineError; no byte of a sample is read yet."""
-        self.options = LoaderOptions(
-            batch_size=batch_size,
-            shuffle=_member(Shuffle, "shuffle", shuffle),
-            seed=seed,
-            epochs=epochs,
-            prefetch=prefetch,
-            threads=_thread_count(threads),
-            rank=rank,
-            world_size=world_size,
-            remainder=_member(Remainder, "remainder", remainder),
-            output=_member(Output, "output", output),
-        )
+    def __init__(self, dataset: Dataset, pipeline: Pipeline | None, options: LoaderOptions) -> None:
+        """Raises UsageError, PipelineError; no sample is read yet, but the labels are for weights="balanced"."""
         if pipeline is not None and not isinstance(pipeline, Pipeline):
             raise UsageError(
                 f"a loader takes a pipeline, got {type(pipeline).__name__}: toolkit.pipeline(slot(...), ...)"
             )
         self.dataset = dataset
         self.pipeline = pipeline
-        self.epoch = 0
+        self.options = options
+        self._epoch = 0
+        self._order = _order(dataset, options)
+        self.cut: Cut = options.cut(self._order.samples)
         self._stats = LoaderStats()
         self._compiled = compile_pipeline(pipeline, dataset.columns, dataset.schema) if pipeline else []
-        self._convert = converter(self.options.output)
+        self._convert = converter(options.output_kind)
+        self._cursor: Cursor | None = None  # what the consumer of the last iter() has received, or a loaded state
+        self._resuming = False
         self._engine: Engine | None = None
         self._closed = False
-        if len(dataset) and not self._batches_an_epoch():
-            raise UsageError(
-                f"remainder='drop' leaves nothing of {len(dataset)} samples in batches of "
-                f"{batch_size} on each of {world_size} ranks: take smaller batches"
-            )
         self._pid = os.getpid()
 
     def __len__(self) -> int:
-        """Batches that one iter() gives."""
-        return self._batches_an_epoch() * self.options.epochs
+        """Batches of a whole iter(), the same on every rank; the one after load_state_dict() gives what is left."""
+        return self.cut.batches() * self.options.epochs
 
     def __iter__(self) -> Iterator[Batch]:
-        """Start the next epochs. An iteration that is still running ends."""
+        """Start the next epochs, or go on where a loaded state says. An iteration that is still running ends."""
         if self._closed:
             raise LoaderError("this loader is closed: make a new one with ds.loader(...)")
         if os.getpid() != self._pid:
             raise LoaderError("this loader was made before a fork: open a new one in the child process")
         self._end_engine()
         options = self.options
-        first = self.epoch
-        self.epoch += options.epochs
+        start = self._cursor if self._resuming and self._cursor else Cursor(self._epoch, self._epoch, 0)
+        end = start.first_epoch + options.epochs
         stages = make_stages(
             self.dataset.columns,
             self.dataset.schema,
@@ -161,18 +87,24 @@ class Loader:
             self._stats,
             seed=options.seed,
         )
-        maps = BatchMaps(self.pipeline.batch_maps if self.pipeline else (), options.seed, self.dataset.root)
+        maps = BatchMaps(self.pipeline.batch_maps if self.pipeline else (), options.seed, _folders(self.dataset))
         self._engine = Engine(
-            _plan(self.dataset, options, self._batches_an_epoch(), first),
+            _plan(self.dataset, self._order, self.cut, start, end),
             stages,
             self.dataset.fetcher,
             self._stats,
             maps,
-            threads=options.threads,
+            threads=options.thread_count,
             prefetch=options.prefetch,
+            skip_errors=options.on_error_kind is OnError.SKIP,
         )
         dtypes = {stage.name: stage.dtype for stage in stages}
-        return _Iteration(self._deliver(self._engine, dtypes))
+        return _Iteration(self._deliver(self._engine, dtypes, start, end))
+
+    @property
+    def epoch(self) -> int:
+        """Where the next iter() begins; the first batch that an iter() delivers advances it."""
+        return self._epoch
 
     def __enter__(self) -> Self:
         return self
@@ -183,13 +115,41 @@ class Loader:
         self.close()
 
     def set_epoch(self, epoch: int) -> None:
-        """Let the next iter() begin at `epoch`."""
-        if not isinstance(epoch, int) or epoch < 0:
+        """Let the next iter() begin at `epoch`; of the epoch that a loaded state stands in, where that state says."""
+        if not isinstance(epoch, int) or isinstance(epoch, bool) or epoch < 0:
             raise UsageError(f"an epoch is a whole number from 0 on, got {epoch!r}")
-        self.epoch = epoch
+        if not (self._resuming and self._cursor and self._cursor.epoch == epoch):
+            self._cursor, self._resuming = None, False
+        self._epoch = epoch
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return where the run is: what the consumer has received, not what is prefetched. Small, ready for JSON.
+
+        At a step it is the same on every rank, and any rank's serves all, on any number of ranks and with any batch
+        size, threads and prefetch.
+        """
+        return dump_state(self._run(), self._cursor or Cursor(self._epoch, self._epoch, 0))
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Let the next iter() go on where the state was taken; a running one ends. Costs the same at any position.
+
+        That iter() ends where the interrupted one would have: `epochs` after it began. `epoch` becomes the state's.
+
+        Raises:
+            UsageError: The state is of another run, and the message names what differs; or nothing is left of it.
+        """
+        cursor = load_state(state, self._run())
+        if cursor.epoch >= cursor.first_epoch + self.options.epochs:
+            raise UsageError(
+                f"the state stands in epoch {cursor.epoch} of a run that began at epoch {cursor.first_epoch}, and "
+                f"epochs={self.options.epochs} ends before: give more epochs"
+            )
+        self._end_engine()
+        self._cursor, self._resuming = cursor, True
+        self._epoch = cursor.epoch
 
     def stats(self) -> dict[str, float]:
-        """Return the counters so far; see LoaderStats."""
+        """Return the counters so far; see toolkit.loader.stats.LoaderStats."""
         return self._stats.snapshot()
 
     def close(self) -> None:
@@ -202,30 +162,79 @@ class Loader:
             self._engine.close()
             self._engine = None
 
-    def _batches_an_epoch(self) -> int:
-        whole, rest = divmod(len(self.dataset), self.options.batch_size * self.options.world_size)
-        return whole + (1 if rest and self.options.remainder is Remainder.KEEP else 0)
+    def _run(self) -> Run:
+        pins = self.dataset.pins
+        return Run(
+            pin=pins[0] if len(pins) == 1 else view_hash("pins", *pins),  # small, however many were joined
+            view=self.dataset.view,
+            order=self._order.name,
+            samples=self._order.samples,
+            seed=self.options.seed,
+            pipeline=(self.pipeline or Pipeline(())).describe(),
+        )
 
-    def _deliver(self, engine: Engine, dtypes: dict[str, str | None]) -> Iterator[Batch]:
-        delivered, planned_batches = 0, len(self)
+    def _deliver(self, engine: Engine, dtypes: dict[str, str | None], start: Cursor, end: int) -> Iterator[Batch]:
+        """Yield the batches; at the end of each epoch, every planned sample was delivered or skipped."""
         try:
-            for filled in engine:
-                delivered += 1
-                planned = filled.planned
-                columns = {name: self._convert(values, dtypes.get(name)) for name, values in filled.columns.items()}
-                batch = Batch(
-                    columns, self.dataset.fetcher, planned.epoch, planned.positions, planned.rows, filled.present
-                )
-                del filled, columns  # the consumer alone decides how long a batch lives
-                yield batch
-                del batch
+            for epoch in range(start.epoch, end):
+                position = start.position if epoch == start.epoch else 0
+                batches = self.cut.batches(position)
+                delivered = skipped = 0
+                for number in range(batches):
+                    filled = next(engine, None)
+                    if filled is None:
+                        raise LoaderError(
+                            f"the iteration ended after {number} of {batches} batches of epoch {epoch}, because the "
+                            "loader was closed or another iteration over it began: use one loader for each loop that "
+                            "runs at the same time"
+                        )
+                    if filled.skipped:
+                        skipped += self._count_skips(filled, skipped)
+                    batch = self._batch(filled, dtypes)
+                    delivered += int(np.count_nonzero(batch.mask))
+                    del filled  # the consumer alone decides how long a batch lives
+                    # Before it is handed over: a state taken inside the loop counts the batch in the loop's hand.
+                    if number + 1 < batches:
+                        self._advance(Cursor(start.first_epoch, epoch, self.cut.after(position, number)), end)
+                    else:  # an epoch's end is the beginning of the next
+                        self._advance(Cursor(start.first_epoch if epoch + 1 < end else end, epoch + 1, 0), end)
+                    yield batch
+                    del batch
+                if delivered + skipped != self.cut.planned(position):
+                    raise LoaderError(
+                        f"epoch {epoch} delivered {delivered} samples and skipped {skipped}, planned were "
+                        f"{self.cut.planned(position)}: this is a defect of toolkit, please report it"
+                    )
+            self._advance(Cursor(end, end, 0), end)  # where it is already, unless a resumed epoch had no batch left
         finally:
             engine.close()
-        if delivered != planned_batches:
+
+    def _advance(self, cursor: Cursor, end: int) -> None:
+        """Note what the consumer has. Not when iter() is called: Lightning calls it twice, and trains on the second."""
+        self._cursor, self._resuming, self._epoch = cursor, False, end
+
+    def _count_skips(self, filled: FilledBatch, before: int) -> int:
+        """Log what was skipped; raise when it is more than max_skips in the epoch."""
+        for place, error in sorted(filled.skipped, key=lambda skip: skip[0]):
+            _log.warning("skipped the sample at position %d: %s", int(filled.planned.positions[place]), error)
+        if before + len(filled.skipped) > self.options.max_skips:
+            error = filled.skipped[-1][1]
             raise LoaderError(
-                f"the iteration ended after {delivered} of {planned_batches} batches, because the loader was closed or "
-                "another iteration over it began: use one loader for each loop that runs at the same time"
-            )
+                f"epoch {filled.planned.epoch}: more than max_skips={self.options.max_skips} samples can't be read, "
+                f"the last: {error}"
+            ) from error
+        return len(filled.skipped)
+
+    def _batch(self, filled: FilledBatch, dtypes: dict[str, str | None]) -> Batch:
+        planned = filled.planned
+        columns = {name: self._convert(values, dtypes.get(name)) for name, values in filled.columns.items()}
+        mask = np.ones(len(planned.rows), np.bool_)
+        mask[planned.samples :] = False
+        for place, _ in filled.skipped:
+            mask[place] = False
+        return Batch(
+            columns, self.dataset.fetcher, planned.epoch, planned.positions, planned.rows, mask, filled.present
+        )
 
 
 class _Iteration(Iterator[Batch]):
@@ -247,31 +256,43 @@ class _Iteration(Iterator[Batch]):
             raise
 
 
-def _plan(dataset: Dataset, options: LoaderOptions, batches: int, first_epoch: int) -> Iterator[PlannedBatch]:
+def _order(dataset: Dataset, options: LoaderOptions) -> Order | WeightedOrder:
+    if options.weights is None:
+        return Order(len(dataset), options.shuffle_kind, options.seed)
+    weights = options.weights
+    if isinstance(weights, str):
+        weights = _balanced(dataset, weights)
+    elif np.shape(weights) != (len(dataset),):
+        raise UsageError(f"weights of shape {np.shape(weights)} for {len(dataset)} samples: one number a sample")
+    return WeightedOrder(weights, options.epoch_samples or len(dataset), options.seed)
+
+
+def _balanced(dataset: Dataset, weights: str) -> Any:
+    labels = [column.name for column in dataset.columns if column.kind is Kind.LABEL]
+    if weights != "balanced":
+        raise UsageError(f"weights must be an array or 'balanced', got {weights!r}")
+    if len(labels) != 1:
+        raise UsageError(
+            f"weights='balanced' needs one label column, read are {len(labels)}: open with columns=, or give an array"
+        )
+    rows = dataset.rows(np.arange(len(dataset), dtype=np.int64))
+    return balanced_weights(column_numbers(dataset.stored, labels[0], rows), dataset.class_names[labels[0]])
+
+
+def _plan(dataset: Dataset, order: Order | WeightedOrder, cut: Cut, start: Cursor, end: int) -> Iterator[PlannedBatch]:
     """Yield this rank's slice of each global batch. Not a method: the engine must not keep its loader alive."""
-    samples = len(dataset)
-    order = Order(samples, options.shuffle, options.seed)
-    for epoch in range(first_epoch, first_epoch + options.epochs):
-        for batch in range(batches):
-            start = (batch * options.world_size + options.rank) * options.batch_size
-            positions = np.arange(start, min(start + options.batch_size, samples), dtype=np.int64)
-            yield PlannedBatch(epoch, positions, dataset.rows(order.rows(epoch, positions)))
+    for epoch in range(start.epoch, end):
+        position = start.position if epoch == start.epoch else 0
+        for batch in range(cut.batches(position)):
+            positions = cut.positions(position, batch)
+            real = positions if positions[-1] >= 0 else positions[positions >= 0]
+            rows = dataset.rows(order.rows(epoch, real))
+            samples = len(rows)
+            if samples < len(positions):
+                rows = np.append(rows, np.full(len(positions) - samples, -1, np.int64))
+            yield PlannedBatch(epoch, positions, rows, samples)
 
 
-def _member(kind: type[_Member], name: str, value: object) -> _Member:
-    try:
-        return kind(value)
-    except ValueError:
-        known = [member.value for member in kind]
-        hint = did_you_mean(str(value), known)
-        raise UsageError(f"{name} must be one of {', '.join(known)}, got {value!r}.{hint}") from None
-
-
-def _thread_count(threads: int | str) -> int:
-    if threads == "auto":
-        return processors()
-    if isinstance(threads, str):
-        if not threads.isdecimal():
-            raise UsageError(f"threads must be a number or 'auto', got {threads!r}")
-        return int(threads)
-    return threads
+def _folders(dataset: Dataset) -> str:
+    """Name the folders that a view's samples lie in, for errors about whole batches."""
+    return ", ".join(dict.fromkeys(part.version.root for part in dataset.stored.parts))

@@ -64,15 +64,13 @@ def raw_images(fetcher: Fetcher, column: str, located: Located, pixels: Variable
             continue
         fault = size_fault(nbytes, *sizes.shape(i))
         if fault is not None:
-            row = int(located.rows[i])
-            shard, key = fetcher.place(row)
+            place = fetcher.place(int(located.rows[i]))
             raise SampleError(
-                f"dataset {fetcher.root}, shard {shard}, row {row}, key {key!r}, column {column}: {fault}. "
-                "It was packed so: pack it again",
-                dataset=fetcher.root,
-                shard=shard,
-                row=row,
-                key=key,
+                f"{place}, column {column}: {fault}. It was packed so: pack it again",
+                dataset=place.dataset,
+                shard=place.shard,
+                row=place.row,
+                key=place.key,
                 slot=column,
                 step="read",
             )

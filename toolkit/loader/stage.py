@@ -110,14 +110,13 @@ class ColumnStage(ABC):
         """Fill place[part.places]. Raises CorruptShardError, SampleError."""
 
     def _failed(self, row: int, step: str, what: str) -> SampleError:
-        dataset = self._fetcher.root
-        shard, key = self._fetcher.place(row)
+        place = self._fetcher.place(row)
         return SampleError(
-            f"dataset {dataset}, shard {shard}, row {row}, key {key!r}, slot {self.name!r}, step {step}: {what}",
-            dataset=dataset,
-            shard=shard,
-            row=row,
-            key=key,
+            f"{place}, slot {self.name!r}, step {step}: {what}",
+            dataset=place.dataset,
+            shard=place.shard,
+            row=place.row,
+            key=place.key,
             slot=self.name,
             step=step,
         )

@@ -14,6 +14,7 @@ class LoaderStats:
 
     Attributes:
         batches, samples: Delivered to the consumer.
+        skipped: Samples that were left out with on_error="skip".
         fetched_bytes: Encoded bytes copied out of shards.
         fetch_seconds: Workers' time in checked copies.
         decode_seconds: Workers' time in decoding and transforming.
@@ -22,6 +23,7 @@ class LoaderStats:
 
     batches: int = 0
     samples: int = 0
+    skipped: int = 0
     fetched_bytes: int = 0
     fetch_seconds: float = 0.0
     decode_seconds: float = 0.0

@@ -1,0 +1,162 @@
+"""toolkit.torch: torch's own DataLoader over a packed dataset, and states that all ranks agree on."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import socket
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+from pictures import make_folder
+
+import toolkit
+from toolkit import slot
+from toolkit.errors import PipelineError, UsageError
+from toolkit.pack.job import PackJob
+from toolkit.pack.run import pack
+
+torch = pytest.importorskip("torch")
+import toolkit.torch  # noqa: E402
+
+STEPS = toolkit.pipeline(slot("image").decode_image().center_crop(16).normalize("half"))
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> str:
+    work = tmp_path_factory.mktemp("torch")
+    make_folder(work / "photos", {"train/cat": 14, "train/dog": 10})
+    pack(PackJob(source=str(work / "photos"), dataset=str(work / "packed")))
+    return str(work / "packed")
+
+
+def test_samples_are_those_of_the_loader(root: str) -> None:
+    ds = toolkit.open(root, split="train")
+    samples = toolkit.torch.Dataset(ds, STEPS)
+    batches = list(torch.utils.data.DataLoader(samples, batch_size=9))
+    expected = list(ds.loader(STEPS, batch_size=9, output="torch"))
+    assert len(samples) == 24
+    for batch, other in zip(batches, expected, strict=True):
+        assert torch.equal(batch["image"], other["image"])
+        assert torch.equal(batch["label"], other["label"])
+    assert torch.equal(samples[-1]["image"], expected[-1]["image"][-1])
+    assert samples[3]["label"] == 0
+    assert toolkit.torch.Dataset(ds)[0] == {"image": ds[0]["image"], "label": torch.tensor(0)}
+
+
+def test_views_and_bad_indices(root: str) -> None:
+    ds = toolkit.open(root, split="train")
+    samples = toolkit.torch.Dataset(ds[20:].repeat(2), STEPS)
+    assert [int(samples[i]["label"]) for i in range(len(samples))] == [1] * 8
+    for index in (8, -9):
+        with pytest.raises(IndexError, match=r"0\.\.7"):
+            samples[index]
+    with pytest.raises(PipelineError, match="no column 'imag'"):
+        toolkit.torch.Dataset(ds, toolkit.pipeline(slot("imag").decode_image()))
+    with pytest.raises(UsageError, match="takes a pipeline"):
+        toolkit.torch.Dataset(ds, slot("image"))  # type: ignore[arg-type]
+
+
+def test_it_pickles_as_path_and_pin(root: str) -> None:
+    samples = toolkit.torch.Dataset(toolkit.open(root, split="train"), STEPS)
+    samples[0]
+    data = pickle.dumps(samples)
+    assert len(data) < 3000
+    assert torch.equal(pickle.loads(data)[5]["image"], samples[5]["image"])
+
+
+def test_workers_forked_and_spawned(root: str, tmp_path: Path) -> None:
+    # In a process of its own: this one has JAX's threads, which a fork would leave behind.
+    script = tmp_path / "workers.py"
+    script.write_text(
+        textwrap.dedent(f"""
+        import torch, toolkit, toolkit.torch
+        from toolkit import slot
+        from torch.utils.data import DataLoader
+
+        def main():
+            steps = toolkit.pipeline(slot("image").decode_image().center_crop(16).normalize("half"))
+            samples = toolkit.torch.Dataset(toolkit.open({root!r}, split="train"), steps)
+            expected = torch.cat([batch["image"] for batch in DataLoader(samples, batch_size=5)])
+            for context, workers in (("fork", 3), ("spawn", 1)):
+                loader = DataLoader(samples, batch_size=5, num_workers=workers, multiprocessing_context=context)
+                assert torch.equal(torch.cat([batch["image"] for batch in loader]), expected), context
+
+        if __name__ == "__main__":
+            main()
+        """)
+    )
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_state_is_the_loaders_own_where_nothing_is_distributed(root: str) -> None:
+    loader = toolkit.open(root, split="train").loader(batch_size=5)
+    assert toolkit.torch.agreed_state(loader) == loader.state_dict()
+
+
+RANKS = """
+    import sys, torch.distributed as dist, toolkit, toolkit.torch
+    from toolkit.errors import LoaderError
+    dist.init_process_group("gloo")
+    rank = dist.get_rank()
+    ds = toolkit.open(sys.argv[1], split="train", columns=["label"])
+    loader = ds.loader(batch_size=4, shuffle="full", remainder="pad")
+    batches = iter(loader)
+    next(batches)
+    state = toolkit.torch.agreed_state(loader)
+    assert (state["epoch"], state["position"]) == (0, 8), state
+    for wrong in ("step", "seed"):
+        other = loader
+        if rank == 1 and wrong == "step":
+            next(batches)
+        if wrong == "seed":
+            other = ds.loader(batch_size=4, shuffle="full", seed=rank, remainder="pad")
+        try:
+            toolkit.torch.agreed_state(other)
+            sys.exit(3)
+        except LoaderError as error:
+            words = {"step": "position 8 and 16", "seed": "seed 0 and 1"}[wrong]
+            assert "rank 0 and rank 1" in str(error) and words in str(error), error
+    dist.destroy_process_group()
+"""
+
+
+def test_ranks_compare_where_they_stand(root: str) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    world = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(RANKS), root],
+            stderr=subprocess.PIPE, text=True, env={**os.environ, **world, "RANK": str(rank)},
+        )
+        for rank in range(2)
+    ]  # fmt: skip
+    for process in ranks:
+        _, errors = process.communicate(timeout=120)
+        assert process.returncode == 0, errors
+
+
+def test_random_steps_draw_by_epoch_and_index(root: str) -> None:
+    ds = toolkit.open(root, split="train")
+    steps = toolkit.pipeline(slot("image").decode_image().random_resized_crop(16).hflip())
+    samples = toolkit.torch.Dataset(ds, steps, seed=5)
+    first = samples[3]["image"]
+    assert torch.equal(samples.__getitems__([7, 3])[1]["image"], first)
+    samples.set_epoch(1)
+    second = samples[3]["image"]
+    assert not torch.equal(first, second)
+    assert torch.equal(pickle.loads(pickle.dumps(samples))[3]["image"], second)
+    assert not torch.equal(toolkit.torch.Dataset(ds, steps, seed=6)[3]["image"], first)
+
+
+def test_batch_maps_are_refused(root: str) -> None:
+    with pytest.raises(PipelineError, match="batch maps need the batches of toolkit's own loader"):
+        toolkit.torch.Dataset(
+            toolkit.open(root, split="train"), toolkit.pipeline(batch_maps=[lambda columns, rng: columns])
+        )

@@ -1,0 +1,65 @@
+"""Read samples in the caller's thread: what a loader's worker does, for whoever brings threads or processes himself."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from toolkit.errors import PipelineError, UsageError
+from toolkit.loader.dataset import Dataset
+from toolkit.loader.stage import Part, WorkerMemory
+from toolkit.loader.stages import make_stages
+from toolkit.loader.stats import LoaderStats
+from toolkit.memory.pool import BlockPool
+from toolkit.pipelines.build import compile_pipeline
+from toolkit.pipelines.slots import Pipeline
+
+__all__ = ["DirectReader"]
+
+
+class DirectReader:
+    """Reads rows of a dataset through a pipeline. Safe from any thread, in any process; owns a thread's memory each."""
+
+    def __init__(self, dataset: Dataset, pipeline: Pipeline | None, seed: int) -> None:
+        """Raises UsageError, PipelineError; no sample is read yet."""
+        if pipeline is not None and not isinstance(pipeline, Pipeline):
+            raise UsageError(f"this takes a pipeline, got {type(pipeline).__name__}: toolkit.pipeline(slot(...), ...)")
+        if pipeline is not None and pipeline.batch_maps:
+            raise PipelineError("batch maps need the batches of toolkit's own loader: leave them out here")
+        self._dataset = dataset
+        self._pool = BlockPool(keep=0)
+        compiled = compile_pipeline(pipeline, dataset.columns, dataset.schema) if pipeline else []
+        self._stages = make_stages(dataset.columns, dataset.schema, compiled, dataset.fetcher, LoaderStats(), seed=seed)
+        self._local = threading.local()
+
+    @property
+    def dtypes(self) -> dict[str, str | None]:
+        """What the arrays hold; see ColumnStage.dtype."""
+        return {stage.name: stage.dtype for stage in self._stages}
+
+    def read(self, rows: Sequence[int], epoch: int) -> dict[str, Any]:
+        """Return the columns of rows of the dataset: arrays, or lists, as in a loader's batch.
+
+        A row stands for its position where steps draw: nobody here knows what order the rows are read in.
+
+        Raises:
+            IndexError, CorruptShardError, SampleError: A row that is not there, is damaged, or can't be decoded.
+        """
+        memory = getattr(self._local, "memory", None)
+        if memory is None:
+            memory = self._local.memory = WorkerMemory()
+        chosen = np.asarray(rows, np.int64)
+        samples = len(self._dataset)
+        if len(chosen) and not (-samples <= int(chosen.min()) and int(chosen.max()) < samples):
+            raise IndexError(f"rows must be within 0..{samples - 1}, got {chosen.min()}..{chosen.max()}")
+        positions = chosen % samples if samples else chosen
+        located = self._dataset.fetcher.locate(self._dataset.rows(positions))
+        columns = {stage.name: stage.allocate(len(chosen), self._pool) for stage in self._stages}
+        present = {stage.name: np.ones(len(chosen), np.bool_) for stage in self._stages if stage.optional}
+        part = Part(0, located, epoch, positions, present)
+        for stage in self._stages:
+            stage.fill(columns[stage.name], part, memory)
+        return columns

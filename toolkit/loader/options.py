@@ -1,0 +1,148 @@
+"""What a loader can be told, checked when it is made."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import TypeVar
+
+from numpy.typing import ArrayLike
+
+from toolkit.errors import UsageError, did_you_mean
+from toolkit.loader.cut import Cut, Remainder
+from toolkit.loader.device import Output
+from toolkit.loader.order import Shuffle
+from toolkit.loader.ranks import find_ranks
+from toolkit.processors import processors
+
+__all__ = ["LoaderOptions", "OnError"]
+
+_Member = TypeVar("_Member", bound=enum.Enum)
+_LEAST = {"batch_size": 1, "global_batch_size": 1, "epoch_samples": 1, "epochs": 1, "prefetch": 0, "threads": 1,
+          "world_size": 1, "rank": 0, "max_skips": 0}  # fmt: skip
+
+
+class OnError(enum.Enum):
+    """What a sample that can't be read or decoded does: the loop raises, or goes on with its place masked."""
+
+    RAISE = "raise"
+    SKIP = "skip"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LoaderOptions:
+    """How a loader orders, cuts and delivers, as it was asked for.
+
+    Attributes:
+        batch_size: Samples of a batch, on each rank.
+        global_batch_size: Samples of a batch over all ranks, in place of batch_size; the ranks must divide it.
+        shuffle: "full" permutes all samples anew each epoch; "block" permutes blocks of 256 neighbours, then samples
+            within windows of 64 blocks, and reads from few places at a time; "none" keeps the stored order.
+        weights: Draw with replacement: a number a sample of the dataset, or "balanced" for classes equally often.
+        epoch_samples: Draws in an epoch; as many as there are samples when left out. Only with weights.
+        seed: Of the order.
+        epochs: Epochs that each iter() gives.
+        prefetch: Batches in flight besides the one that is delivered next.
+        threads: Worker threads; "auto" is the number of processors this process may use.
+        rank, world_size: This rank's slice of each global batch. Left out, the launcher says them: torchrun,
+            jax.distributed or srun.
+        remainder: "keep" delivers a shorter last batch (one rank only), "drop" leaves those samples out, "pad" fills
+            it up with zeros: mask False, position and row -1.
+        on_error: "raise", or "skip": a sample that is damaged or can't be decoded keeps its place with mask False and
+            zeros (None in lists), and is logged and counted.
+        max_skips: Samples that may be skipped on this rank in an epoch; one more raises.
+        output: "numpy", "torch" or "jax".
+    """
+
+    batch_size: int | None
+    global_batch_size: int | None
+    shuffle: str
+    weights: ArrayLike | None
+    epoch_samples: int | None
+    seed: int
+    epochs: int
+    prefetch: int
+    threads: int | str
+    rank: int | None
+    world_size: int | None
+    remainder: str
+    on_error: str
+    max_skips: int
+    output: str
+
+    def __post_init__(self) -> None:
+        for name, least in _LEAST.items():
+            value = getattr(self, name)
+            optional = value is None and name not in ("epochs", "prefetch", "threads", "max_skips")
+            named = name == "threads" and isinstance(value, str)
+            if not (optional or named) and (not isinstance(value, int) or isinstance(value, bool) or value < least):
+                raise UsageError(f"{name} must be an int of at least {least}, got {value!r}")
+        if not isinstance(self.seed, int):
+            raise UsageError(f"seed must be an int, got {self.seed!r}")
+        if (self.batch_size is None) == (self.global_batch_size is None):
+            raise UsageError("say batch_size= (samples on each rank) or global_batch_size= (on all ranks): one of them")
+        if self.weights is None and self.epoch_samples is not None:
+            raise UsageError("epoch_samples= is the number of draws: it needs weights=")
+        if self.weights is not None and self.shuffle_kind is not Shuffle.NONE:
+            raise UsageError("weights= draws at random already: leave shuffle= out")
+        _ = self.output_kind, self.on_error_kind, self.thread_count
+
+    @property
+    def shuffle_kind(self) -> Shuffle:
+        """`shuffle`, as a member."""
+        return _member(Shuffle, "shuffle", self.shuffle)
+
+    @property
+    def output_kind(self) -> Output:
+        """`output`, as a member."""
+        return _member(Output, "output", self.output)
+
+    @property
+    def on_error_kind(self) -> OnError:
+        """`on_error`, as a member."""
+        return _member(OnError, "on_error", self.on_error)
+
+    @property
+    def thread_count(self) -> int:
+        """`threads`, as a number."""
+        if self.threads == "auto":
+            return processors()
+        if isinstance(self.threads, str):
+            if not self.threads.isdecimal() or int(self.threads) < 1:
+                raise UsageError(f"threads must be a number or 'auto', got {self.threads!r}")
+            return int(self.threads)
+        return self.threads
+
+    def cut(self, samples: int) -> Cut:
+        """Return how epochs of `samples` positions are cut. Raises UsageError when they can't be, or not equally."""
+        rank, world_size = find_ranks(self.rank, self.world_size)
+        if rank >= world_size:
+            raise UsageError(f"rank {rank} of a world of {world_size}: ranks count from 0")
+        remainder = _member(Remainder, "remainder", self.remainder)
+        if world_size > 1 and remainder is Remainder.KEEP:
+            raise UsageError(
+                "remainder='keep' would give ranks unequal batches: with several ranks say remainder='drop' or 'pad'"
+            )
+        size, rest = (self.batch_size or 0, 0)
+        if self.global_batch_size is not None:
+            size, rest = divmod(self.global_batch_size, world_size)
+        if rest:
+            raise UsageError(
+                f"global_batch_size={self.global_batch_size} can't be shared by {world_size} ranks equally"
+            )
+        cut = Cut(samples=samples, batch_size=size, rank=rank, world_size=world_size, remainder=remainder)
+        if samples and not cut.batches():
+            raise UsageError(
+                f"remainder='drop' leaves nothing of {samples} samples in batches of {size} on each of {world_size} "
+                "ranks: take smaller batches"
+            )
+        return cut
+
+
+def _member(kind: type[_Member], name: str, value: object) -> _Member:
+    try:
+        return kind(value)
+    except ValueError:
+        known = [member.value for member in kind]
+        hint = did_you_mean(str(value), known)
+        raise UsageError(f"{name} must be one of {', '.join(known)}, got {value!r}.{hint}") from None

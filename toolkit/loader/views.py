@@ -1,0 +1,22 @@
+"""Name what a view holds: a hash of the pin and of what was done since; equal ones hold equal samples in order."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["array_hash", "view_hash"]
+
+
+def view_hash(operation: str, *parts: str | int) -> str:
+    """Return the hash, 64 hex digits, of a view: the operation, the hash of what it was done to, its arguments."""
+    return hashlib.sha256(json.dumps([operation, *parts]).encode()).hexdigest()
+
+
+def array_hash(values: NDArray[np.generic]) -> str:
+    """Return the hash of an operation's result: of the rows, not of how they were asked for, so it can't go stale."""
+    little_endian = values.astype(values.dtype.newbyteorder("<"), copy=False)
+    return hashlib.sha256(np.ascontiguousarray(little_endian).data).hexdigest()
