@@ -13,9 +13,8 @@ from setuptools import Extension, setup
 
 NATIVE = Path("toolkit/_native")
 # Extension stem -> (pkg-config module, Debian package, Fedora package).
-SYSTEM_LIBRARIES = {"image": ("libjpeg", "libjpeg62-turbo-dev", "libjpeg-turbo-devel")}
-WARNINGS = ["-Wall", "-Wextra", "-Wno-unused-parameter", "-Wno-cast-function-type"]
-# No fused multiplications and additions: results are those of numpy and PIL, bit for bit, on every machine.
+LIBJPEG = ("libjpeg", "libjpeg62-turbo-dev", "libjpeg-turbo-devel")
+SYSTEM_LIBRARIES = {"encode": LIBJPEG, "image": LIBJPEG}
 WARNINGS = ["-Wall", "-Wextra", "-Wno-unused-parameter", "-Wno-cast-function-type"]
 # No fused multiplications and additions: results are those of numpy and PIL, bit for bit, on every machine.
 COMPILE_ARGS = ["-O3", "-std=gnu11", "-ffp-contract=off", *WARNINGS]

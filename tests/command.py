@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
+import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from PIL import Image
 
+NOBODY = 65534
 PROGRAM = [sys.executable, "-m", "toolkit.cli.main"]
 
 
@@ -51,3 +55,21 @@ def put(root: Path, name: str, data: bytes) -> None:
     path = root / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data)
+
+
+@contextlib.contextmanager
+def unprivileged() -> Iterator[Path]:
+    """Yield a folder, empty and open to all; inside, permissions count even if the tests run as root."""
+    root = Path(tempfile.mkdtemp())
+    root.chmod(0o777)
+    before = os.geteuid()
+    try:
+        if before == 0:
+            os.seteuid(NOBODY)
+        yield root
+    finally:
+        if before == 0:
+            os.seteuid(0)
+        for folder, _, _ in os.walk(root):
+            os.chmod(folder, 0o777)
+        shutil.rmtree(root)

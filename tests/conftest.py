@@ -86,12 +86,17 @@ def _commit_samples(
 
 
 def _commit_rows(
-    root: Path, splits: Mapping[str, Sequence[Sequence[pa.RecordBatch]]], *, batch_body_bytes: int = BATCH_BODY_BYTES
+    root: Path,
+    splits: Mapping[str, Sequence[Sequence[pa.RecordBatch]]],
+    *,
+    columns: tuple[Column, ...] | None = None,
+    batch_body_bytes: int = BATCH_BODY_BYTES,
 ) -> str:
-    """Commit splits of shards of pieces: record batches with __key__ and columns of any type, kind `value`."""
+    """Commit splits of shards of pieces: record batches with __key__ and `columns`, or any of kind `value`."""
     first = next(piece for shards in splits.values() for pieces in shards for piece in pieces)
     fields = [field for field in first.schema if field.name != KEY]
-    columns = tuple(Column(name=field.name, kind=Kind.VALUE, arrow_type=str(field.type)) for field in fields)
+    if columns is None:
+        columns = tuple(Column(name=field.name, kind=Kind.VALUE, arrow_type=str(field.type)) for field in fields)
     schema = arrow_schema(columns, {field.name: field.type for field in fields}, {})
     return _commit(root, splits, columns, schema, {}, batch_body_bytes, {})
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -90,3 +91,16 @@ def test_undecodable_sample(cli: Cli, tmp_path: Path) -> None:
     ended = cli("bench", tmp_path / "ds", "--repeats", "1", "--threads", "1")
     assert ended.code == 1
     assert "1.jpg" in ended.err
+
+
+def test_columns_that_can_be_loaded(cli: Cli, commit_samples: Callable[..., str], tmp_path: Path) -> None:
+    samples = [{"__key__": str(i), "image": None, "label": i % 2} for i in range(4)]
+    commit_samples(tmp_path / "ds", {"train": [samples]})
+    few = ("--json", "--repeats", "1", "--threads", "1")
+    assert cli("bench", tmp_path / "ds", *few).code != 0
+    ended = cli("bench", tmp_path / "ds", *few, "--columns", "label")
+    assert ended.code == 0, ended.err
+    document = json.loads(ended.out)
+    assert (document["columns"], document["cases"][0]["runs"][0]["samples"]) == (["label"], 4)
+    ended = cli("bench", tmp_path / "ds", "--columns", "lable")
+    assert (ended.code, "Did you mean 'label'?" in ended.err) == (2, True)

@@ -58,7 +58,8 @@ def test_every_key_reaches_its_option(cli: Cli, config: Path) -> None:
         "jobs: 3\nlimit: 4\non_existing: append\nextend_classes: true\n"
         "max_rejects: 5%\nsource_kind: parquet\nmap: {'a,b': c}\n"
         "columns: ['x=y', z]\nrename: {a: b}\nkind: {p: image}\nkey: id\ninclude: ['*']\nexclude: [a, b]\n"
-        "missing: skip\ntfrecord_raw: true\nuser_metadata: {k: 'v,w=x'}\ndry_run: true\njson: false\nprogress: false\n"
+        "missing: skip\ntfrecord_raw: true\nuser_metadata: {k: 'v,w=x'}\n"
+        "verify_images: 'off'\nimage_encoding: jpeg:85\nshort_side: 256\ndry_run: true\njson: false\nprogress: false\n"
         "quiet: true\ndebug: false\n"
     )
     document = json.loads(cli("config", "check", config).out)
@@ -89,6 +90,9 @@ def test_every_key_reaches_its_option(cli: Cli, config: Path) -> None:
         "missing": "skip",
         "tfrecord_raw": True,
         "user_metadata": {"k": "v,w=x"},
+        "verify_images": "off",
+        "image_encoding": "jpeg:85",
+        "short_side": 256,
         "dry_run": True,
         "json": False,
         "progress": False,

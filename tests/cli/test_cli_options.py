@@ -7,7 +7,8 @@ import enum
 import pytest
 import typer
 
-from toolkit.cli.options import at_least, choice, parse_jobs, parse_size, parse_threads, processors
+from toolkit.cli.options import at_least, choice, parse_jobs, parse_size, parse_threads
+from toolkit.processors import processors
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from toolkit.config.values import Choice, Flag, Names, Pairs, Text, ValueType, W
 SIZE = PACK_VALUES["shard_size"]
 SHARE = PACK_VALUES["max_rejects"]
 JOBS = PACK_VALUES["jobs"]
+ENCODING = PACK_VALUES["image_encoding"]
 PAIRS = Pairs(Text(), "{a: b}")
 KINDS = PACK_VALUES["kind"]
 
@@ -32,6 +33,11 @@ KINDS = PACK_VALUES["kind"]
         ),
         (SHARE, [0, 12, "1%", "0.5%", "12"], [-1, 0.01, "x%", "0.5", "", True, None, ["1%"]]),
         (JOBS, [1, 64, "auto", "4"], [0, "0", "many", True, None, 1.5]),
+        (
+            ENCODING,
+            ["keep", "raw", "jpeg:1", "jpeg:90", "jpeg:100"],
+            ["jpeg", "jpeg:0", "jpeg:101", "jpeg:090", "png", "", 90, None, True],
+        ),
         (Names(), [[], ["a"], ["a,b", "c"]], ["a", None, [1], ["a", ""], {"a": "b"}, [["a"]]]),
         (PAIRS, [{}, {"a": "b", "c,d": "e=f"}], ["a=b", None, ["a"], {"a": 1}, {"a": ""}, {"": "a"}, {"a": None}]),
         (KINDS, [{"x": "image"}], [{"x": "imag"}, {"x": 1}, "x=image"]),
@@ -57,6 +63,8 @@ def test_faults_say_where_and_what() -> None:
     )
     assert Pairs(Text(), "").fault({True: "x"}) == ((), "expected names that are text, got true; put it in quotes")
     assert Whole(1).fault(None) == ((), "expected a whole number of at least 1, got nothing")
+    verify = PACK_VALUES["verify_images"]  # `off` and `null` are no texts in YAML
+    assert verify.fault(False) == ((), "expected one of header, decode, off, got false; put the word in quotes")
     assert Flag().fault({}) == ((), "expected true or false, got a mapping")
     assert Flag().fault("x" * 100) == ((), f"expected true or false, got '{'x' * 39}…")
 

@@ -6,12 +6,16 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.ipc
 import pytest
 from format.pure_reader import Damaged, PureReader, crc32c
 
 import toolkit
+from toolkit.format.encodings import ImageEncoding
+from toolkit.pack.job import PackJob
+from toolkit.pack.run import pack
 
 LAYERS = ["size", "nonbody", "sha256", "crc", "digest"]
 
@@ -48,6 +52,17 @@ def test_it_reads_what_was_packed(image_folder: Path, dataset: Path) -> None:
             for path in files
         ]
         assert list(reader.samples(split)) == expected
+
+
+def test_it_reads_images_stored_as_pixels(image_folder: Path, tmp_path: Path) -> None:
+    pack(PackJob(source=str(image_folder), dataset=str(tmp_path / "raw"), image_encoding=ImageEncoding.parse("raw")))
+    reader = PureReader(tmp_path / "raw")
+    assert len(reader.shards["train"]) == 1
+    ours = toolkit.open(tmp_path / "raw", split="train")
+    for mine, theirs in zip(reader.samples("train"), ours, strict=True):
+        image = mine["image"]
+        pixels = np.frombuffer(image["pixels"], np.uint8).reshape(image["height"], image["width"], image["channels"])
+        assert np.array_equal(pixels, theirs["image"])
 
 
 def test_it_agrees_with_toolkit(dataset: Path) -> None:

@@ -10,8 +10,9 @@ from format.arrow_values import TYPES, arrays
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from toolkit.format.encodings import ImageEncoding
 from toolkit.format.layout import column_layouts
-from toolkit.format.schema import Column, Kind, arrow_schema, stored_type
+from toolkit.format.schema import Column, Kind, arrow_schema, image_column, image_type, stored_type
 
 
 def _nest(inner: st.SearchStrategy[pa.DataType]) -> st.SearchStrategy[pa.DataType]:
@@ -91,6 +92,19 @@ def test_two_children_of_one_name_are_refused() -> None:
     for dtype in (twins, pa.list_(twins), pa.struct([("x", twins)])):
         with pytest.raises(TypeError, match="two fields called 'a'"):
             stored_type(dtype)
+
+
+def test_only_encoded_images_are_images_to_hugging_face() -> None:
+    def feature(encoding: str) -> object:
+        column = image_column("x", ImageEncoding.parse(encoding))
+        dtype = image_type(ImageEncoding.parse(encoding))
+        assert column.arrow_type == str(dtype)
+        schema = arrow_schema((column,), {"x": dtype}, {})
+        return json.loads(schema.metadata[b"huggingface"])["info"]["features"]["x"]
+
+    assert feature("keep") == feature("jpeg:90") == {"_type": "Image"}
+    sizes = {"pixels": "large_binary", "height": "int32", "width": "int32", "channels": "int8"}
+    assert feature("raw") == {name: {"_type": "Value", "dtype": dtype} for name, dtype in sizes.items()}
 
 
 @settings(max_examples=50, deadline=None)

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+import xxhash
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from loader.tables import keyed
+from keyed_rows import keyed
 
 import toolkit
 from toolkit import slot
@@ -20,14 +21,11 @@ from toolkit.pipelines.randomness import fold_all, generator, sample_keys, step_
 ROWS = 60
 
 
-@pytest.fixture(scope="module")
-def ds(tmp_path_factory: pytest.TempPathFactory) -> toolkit.Dataset:
-    from conftest import _commit_rows
-
-    root = tmp_path_factory.mktemp("draws") / "ds"
+@pytest.fixture
+def ds(tmp_path: Path, commit_rows: Callable[..., str]) -> toolkit.Dataset:
     columns = {name: pa.array(range(ROWS), pa.int64()) for name in ("image", "mask")}
-    _commit_rows(root, {"train": [[keyed(columns)]]})
-    return toolkit.open(root)
+    commit_rows(tmp_path / "ds", {"train": [[keyed(columns)]]})
+    return toolkit.open(tmp_path / "ds")
 
 
 def draw(value: Any, rng: np.random.Generator) -> float:
@@ -98,6 +96,59 @@ def test_another_step_of_the_class_draws_on_its_own(ds: toolkit.Dataset) -> None
     assert (batch["image"][:, 0] != batch["image"][:, 1]).all()
 
 
+AUGMENT = toolkit.chain().random_resized_crop(16).hflip()
+AUGMENTED = toolkit.pipeline(
+    slot("image").decode_image().then(AUGMENT).color_jitter(brightness=0.4, hue=0.1).normalize("half").cast("bfloat16"),
+    slot("image", name="plain", sync="image").decode_image().then(AUGMENT),
+    slot("image", name="mask", sync="image").decode_image(mode="gray").then(AUGMENT),
+    slot("image", name="view").decode_image().then(AUGMENT),
+)
+
+
+def augmented(ds: toolkit.Dataset, **options: Any) -> dict[str, np.ndarray]:
+    """Return an epoch of each slot, in the order of positions."""
+    with ds.loader(AUGMENTED, shuffle="full", seed=3, **options) as loader:
+        batches = [
+            ({name: batch[name] for name in ("image", "plain", "mask", "view")}, batch.epoch) for batch in loader
+        ]
+    return {name: np.concatenate([batch[name] for batch, _ in batches]) for name in batches[0][0]}
+
+
+def test_augmented_images_depend_on_seed_epoch_and_position_alone(packed: Path) -> None:
+    ds = toolkit.open(packed, split="val")
+    whole = augmented(ds, batch_size=20, threads=1)
+    for options in ({"batch_size": 3, "threads": 3}, {"batch_size": 7, "threads": 2}):
+        for name, images in augmented(ds, **options).items():
+            np.testing.assert_array_equal(images, whole[name], err_msg=name)
+    twice = augmented(ds, batch_size=20, epochs=2)
+    for name, images in whole.items():
+        np.testing.assert_array_equal(twice[name][:20], images)
+        assert (twice[name][:20] != twice[name][20:]).any()
+
+
+def test_image_and_mask_are_cut_and_flipped_alike(packed: Path) -> None:
+    epoch = augmented(toolkit.open(packed, split="val"), batch_size=6)
+    gray = epoch["plain"] @ np.array([0.299, 0.587, 0.114])
+    assert np.abs(gray - epoch["mask"][..., 0]).max() <= 3  # gray before the resize or after it
+    assert np.abs(gray - epoch["view"] @ np.array([0.299, 0.587, 0.114])).max() > 30
+
+
+def test_bfloat16_reaches_frameworks_as_itself(packed: Path) -> None:
+    import jax.numpy as jnp
+    import torch
+
+    ds = toolkit.open(packed, split="val", columns=["image"])
+    steps = slot("image", optional=True, fill=-2.5).decode_image().center_crop(16).normalize("half")
+    exact = next(iter(ds.loader(toolkit.pipeline(steps), batch_size=4)))["image"]
+    halves = toolkit.pipeline(steps.cast("bfloat16"))
+    stored, tensor, array = (
+        next(iter(ds.loader(halves, batch_size=4, output=output)))["image"] for output in ("numpy", "torch", "jax")
+    )
+    assert (stored.dtype, tensor.dtype, array.dtype) == (np.uint16, torch.bfloat16, jnp.bfloat16)
+    np.testing.assert_array_equal(tensor.float().numpy(), torch.from_numpy(exact).bfloat16().float().numpy())
+    np.testing.assert_array_equal(np.asarray(array.astype(jnp.float32)), tensor.float().numpy())
+
+
 def test_batch_maps_draw_from_their_first_position(ds: toolkit.Dataset) -> None:
     def mark(columns: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
         return {**columns, "image": columns["image"] + rng.random(len(columns["image"]))}
@@ -109,7 +160,7 @@ def test_batch_maps_draw_from_their_first_position(ds: toolkit.Dataset) -> None:
 
     one, other = run(1), run(3)
     assert [batch[:2] for batch in one] == [batch[:2] for batch in other]
-    first = int(fold_all(1, 3, 0, __import__("xxhash").xxh3_64_intdigest(b"BatchMap#0"), 7))
+    first = fold_all(1, 3, 0, xxhash.xxh3_64_intdigest(b"BatchMap#0"), 7)
     np.testing.assert_array_equal(np.array(one[1][1]) - one[1][2], (one[1][2] + generator(first).random(7)) - one[1][2])
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from loader.tables import keyed
+from keyed_rows import keyed
 
 import toolkit
 from toolkit import slot

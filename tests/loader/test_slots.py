@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from loader.tables import keyed
+from keyed_rows import keyed
 from pictures import encode, picture
 
 import toolkit
 from toolkit import slot
 from toolkit.errors import SampleError
-from toolkit.format.schema import IMAGE_TYPE
+from toolkit.format.schema import IMAGE_TYPE, RAW_IMAGE_TYPE
 
 Commit = Callable[..., str]
 
@@ -179,6 +179,25 @@ def test_missing_values_of_optional_slots_mix_with_others(table: Callable[..., t
         assert batch.present["yes"].tolist() == [False, True, True, False, False, False]
 
 
+def test_images_of_pixels_may_be_missing_too(table: Callable[..., toolkit.Dataset]) -> None:
+    pixels = [np.full((4, side, 3), side, np.uint8) for side in (5, 6)]
+    stored = [{"pixels": p.tobytes(), "height": 4, "width": p.shape[1], "channels": 3} for p in pixels]
+    ds = table(image=pa.array([None, stored[0], stored[1], None], RAW_IMAGE_TYPE))
+    batch = only(
+        ds,
+        slot("image", optional=True, fill=9).decode_image().center_crop(2),
+        slot("image", name="whole", optional=True).decode_image(),
+        slot("image", name="stored", optional=True),
+        slot("image", name="sum", optional=True, fill=0).python(np.sum, "uint64"),
+    )
+    assert batch["image"][:, 0, 0, 0].tolist() == [9, 5, 6, 9]
+    assert batch["sum"].tolist() == [0, 4 * 5 * 3 * 5, 4 * 6 * 3 * 6, 0]
+    for name in ("whole", "stored"):
+        assert batch[name][0] is None
+        np.testing.assert_array_equal(batch[name][2], pixels[1])
+        assert batch.present[name].tolist() == [False, True, True, False]
+
+
 def test_a_batch_in_which_nothing_is_there(table: Callable[..., toolkit.Dataset]) -> None:
     ds = table(image=images(None, None), file=pa.array([None, None], pa.binary()))
     batch = only(
@@ -206,6 +225,8 @@ def test_images_in_a_column_of_bytes(table: Callable[..., toolkit.Dataset]) -> N
     batch = only(ds, slot("raw").decode_image(), slot("image").bytes())
     assert batch["raw"][0].shape == (20, 30, 3)
     assert batch["image"] == [ds[0]["image"]["bytes"]]
+    (plain,) = ds.loader(batch_size=1)
+    assert plain["image"] == [ds[0]["image"]]  # a struct that nobody called an image
 
 
 def test_two_views_of_a_column_and_names_of_their_own(table: Callable[..., toolkit.Dataset]) -> None:

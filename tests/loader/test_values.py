@@ -13,7 +13,7 @@ from format.arrow_values import LEAVES, TYPES, arrays, make_array
 from format.pure_reader import PureReader
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from loader.tables import keyed
+from keyed_rows import keyed
 
 import toolkit
 from toolkit.errors import SampleError

@@ -69,6 +69,7 @@ def test_it_refuses_when_it_could_harm(three: tuple[Path, list[str]], tmp_path: 
     with locked(str(root)), pytest.raises(ExistsError, match="another pack"):
         collect(str(root), delete=True)
     (root / ".journal").mkdir()
+    (root / ".journal/job.json").write_text("{}")
     with pytest.raises(ExistsError, match="unfinished pack"):
         collect(str(root), delete=True)
     with pytest.raises(NotFoundError):

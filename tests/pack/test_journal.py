@@ -11,16 +11,22 @@ import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pictures import encode, make_folder, picture
 
 import toolkit
 from toolkit.errors import ExistsError, RejectsError, SourceError
+from toolkit.format.encodings import ImageEncoding
 from toolkit.format.tables import sha256
 from toolkit.loader.verify import Level, verify
+from toolkit.pack.collect import collect
 from toolkit.pack.job import OnExisting, PackJob
 from toolkit.pack.run import pack
 from toolkit.sources import imagefolder_source
+from toolkit.sources.entries import Entries
+from toolkit.sources.options import VerifyImages
+from toolkit.sources.reject import Reject
 
 SHARD_BYTES = 64 * 1024
 
@@ -50,14 +56,15 @@ class Reads:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, before: Callable[[int], None] = lambda number: None) -> None:
         self.keys: list[str] = []
-        real = imagefolder_source._read
+        real = imagefolder_source.read_images
 
-        def read(entry: imagefolder_source.Entry) -> bytes:
-            self.keys.append(entry.key)
-            before(len(self.keys))
-            return real(entry)
+        def read(entries: Entries, check: VerifyImages) -> tuple[Entries, pa.Array, tuple[Reject, ...]]:
+            for entry in entries:
+                self.keys.append(entry.key)
+                before(len(self.keys))
+            return real(entries, check)
 
-        monkeypatch.setattr(imagefolder_source, "_read", read)
+        monkeypatch.setattr(imagefolder_source, "read_images", read)
 
 
 def stop_after(reads: int) -> Callable[[int], None]:
@@ -104,7 +111,7 @@ KILLED = textwrap.dedent(
 
 @pytest.mark.parametrize(
     ("step", "at", "jobs"),
-    [(step, at, 1) for step in ("replace", "fsync") for at in (1, 2, 4, 7, 12, 16, 20)] + [("replace", 9, 3)],
+    [("replace", 1, 1), ("replace", 12, 1), ("fsync", 16, 1), ("replace", 9, 3)],
 )
 def test_a_killed_pack_goes_on_where_it_was(folder: Path, tmp_path: Path, step: str, at: int, jobs: int) -> None:
     whole = pack(job(folder, tmp_path / "whole"))
@@ -125,10 +132,32 @@ def test_a_kill_between_the_commit_and_the_end_of_the_journal(folder: Path, tmp_
         first = pack(job(folder, tmp_path / "ds"))
     assert (tmp_path / "ds/.journal/job.json").exists()
     assert len(toolkit.open(tmp_path / "ds", split="train")) == 120
+    assert collect(str(tmp_path / "ds")).files == ()  # nothing is unfinished
+    again = pack(job(folder, tmp_path / "ds"))
+    assert (again.pin, again.resumed) == (first.pin, 5)
+    assert not (tmp_path / "ds/.journal").exists()
     with pytest.raises(ExistsError, match="already holds a dataset"):
         pack(job(folder, tmp_path / "ds"))
-    again = pack(job(folder, tmp_path / "ds", on_existing=OnExisting.OVERWRITE))
-    assert (again.pin, again.resumed) == (first.pin, 5)
+
+
+@pytest.mark.parametrize("change", ["source", "options", "metadata"])
+def test_a_journal_that_outlived_its_commit_is_no_leave_to_replace_it(
+    folder: Path, tmp_path: Path, change: str
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("toolkit.pack.run.Journal.discard", lambda self: None)
+        first = pack(job(folder, tmp_path / "ds"))
+    options: dict[str, object] = {}
+    match change:
+        case "source":
+            (folder / "val/bee/0000.jpg").unlink()
+        case "options":
+            options["limit"] = 3
+        case "metadata":
+            options["user"] = {"owner": "me"}
+    with pytest.raises(ExistsError, match="already holds a dataset"):
+        pack(job(folder, tmp_path / "ds", **options))
+    assert toolkit.open(tmp_path / "ds", split="val").pin == first.pin
     assert not (tmp_path / "ds/.journal").exists()
 
 
@@ -166,6 +195,8 @@ def test_what_is_finished_is_not_read_again(folder: Path, tmp_path: Path, monkey
         ({"shard_bytes": 70_000}, r"shard_bytes: then 65536, now 70000"),
         ({"limit": 50}, r"limit: then null, now 50"),
         ({"split": "train"}, r'split: then null, now "train"'),
+        ({"verify_images": VerifyImages.OFF}, r'verify_images: then "header", now "off"'),
+        ({"image_encoding": ImageEncoding.parse("jpeg:90")}, r'image_encoding: then "keep", now "jpeg:90"'),
     ],
 )
 def test_other_options_are_named_with_both_values(
@@ -179,6 +210,33 @@ def test_other_options_are_named_with_both_values(
     assert "--on-existing overwrite" in str(caught.value)
     assert contents(tmp_path / "ds") == before, "what is finished stays"
     assert pack(job(folder, tmp_path / "ds")).resumed == finished
+
+
+@pytest.mark.parametrize(
+    ("where", "says"),
+    [("toolkit.pack.run.pa.__version__", '"pyarrow":"0.1"'), ("toolkit.pack.run.__version__", '"toolkit":"0.1"')],
+)
+def test_another_version_is_named(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, says: str
+) -> None:
+    finished = stopped(folder, tmp_path / "ds")
+    with monkeypatch.context() as patch:
+        patch.setattr(where, "0.1")
+        with pytest.raises(ExistsError, match=rf"versions: then .*, now .*{says}") as caught:
+            pack(job(folder, tmp_path / "ds"))
+        assert str(caught.value).count(": then ") == 1
+        assert "the same options and versions" in str(caught.value)
+    assert pack(job(folder, tmp_path / "ds")).resumed == finished
+
+
+def test_a_pack_that_shapes_images_goes_on_with_its_own_sizes_only(folder: Path, tmp_path: Path) -> None:
+    options: dict[str, object] = {"image_encoding": ImageEncoding.parse("raw"), "short_side": 20}
+    finished = stopped(folder, tmp_path / "ds", **options)
+    with pytest.raises(ExistsError, match=r"short_side: then 20, now 21"):
+        pack(job(folder, tmp_path / "ds", **{**options, "short_side": 21}))
+    result = pack(job(folder, tmp_path / "ds", **options))
+    assert result.resumed == finished > 0
+    assert result.pin == pack(job(folder, tmp_path / "whole", jobs=2, **options)).pin
 
 
 def test_another_source_is_named(folder: Path, tmp_path: Path) -> None:

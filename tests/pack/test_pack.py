@@ -4,6 +4,7 @@ import json
 import os
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pictures import encode, make_folder, picture
 
@@ -13,6 +14,9 @@ from toolkit.format.tables import sha256
 from toolkit.pack.job import OnExisting, PackJob, PackResult
 from toolkit.pack.run import pack, plan
 from toolkit.sources import imagefolder_source
+from toolkit.sources.entries import Entries
+from toolkit.sources.options import VerifyImages
+from toolkit.sources.reject import Reject
 
 
 def job(source: Path, dataset: Path, **options: object) -> PackJob:
@@ -101,21 +105,30 @@ def test_nothing_but_rejects_is_no_dataset(tmp_path: Path) -> None:
     assert not (tmp_path / "ds").exists()
 
 
-def test_a_file_that_vanishes_during_the_pack_is_a_reject(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("how", "reason"), [("unlinked", "vanished"), ("longer", "changed"), ("replaced", "changed")])
+def test_a_file_that_is_another_than_was_listed_is_a_reject(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str, reason: str
 ) -> None:
     victim = folder / "train/ant/0003.jpg"
-    real = imagefolder_source._read
+    real = imagefolder_source.read_images
 
-    def read(entry: imagefolder_source.Entry) -> bytes:
-        if entry.path == str(victim):
-            os.unlink(victim)
-        return real(entry)
+    def read(entries: Entries, check: VerifyImages) -> tuple[Entries, pa.Array, tuple[Reject, ...]]:
+        before, data = victim.stat(), victim.read_bytes()
+        if how == "longer":
+            victim.write_bytes(data + b"more")
+        else:
+            victim.rename(tmp_path / "elsewhere")
+        if how == "replaced":  # by one of the same size and time
+            victim.write_bytes(data)
+        if how != "unlinked":
+            os.utime(victim, ns=(before.st_atime_ns, before.st_mtime_ns))
+        monkeypatch.setattr(imagefolder_source, "read_images", real)
+        return real(entries, check)
 
-    monkeypatch.setattr(imagefolder_source, "_read", read)
+    monkeypatch.setattr(imagefolder_source, "read_images", read)
     result = pack(job(folder, tmp_path / "ds", max_rejects=1))
     assert [(reject.key, reject.reason) for reject in result.rejects] == [
-        ("train/ant/0003.jpg", "vanished during the pack")
+        ("train/ant/0003.jpg", f"{reason} during the pack")
     ]
     assert result.samples == 25
 

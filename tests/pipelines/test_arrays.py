@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -23,6 +23,7 @@ def npy(array: np.ndarray, version: tuple[int, int] | None = None) -> bytes:
     return stream.getvalue()
 
 
+@settings(deadline=None)
 @given(hnp.arrays(NUMBERS, 6), NUMBERS)
 def test_what_is_said_to_fit_is_the_same_number(values: np.ndarray, dtype: np.dtype[Any]) -> None:
     if values.dtype.kind == "f" and dtype.kind != "f":
@@ -36,6 +37,7 @@ def test_what_is_said_to_fit_is_the_same_number(values: np.ndarray, dtype: np.dt
             assert wrong == (np.isinf(after) and np.isfinite(before))
 
 
+@settings(deadline=None)
 @given(PLAIN, st.booleans(), st.sampled_from("<>"))
 def test_npy_round_trip(array: np.ndarray, fortran: bool, order: str) -> None:
     stored = np.asarray(array, order="F" if fortran else "C").astype(array.dtype.newbyteorder(order))
@@ -45,6 +47,7 @@ def test_npy_round_trip(array: np.ndarray, fortran: bool, order: str) -> None:
     assert read.flags.writeable
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_a_damaged_npy_is_an_error_or_an_array(data: st.DataObject) -> None:
     whole = bytearray(npy(np.arange(6, dtype=np.int32)))
@@ -79,6 +82,7 @@ def test_a_header_that_claims_terabytes_takes_no_memory() -> None:
         read_npy(whole, None, None)
 
 
+@settings(deadline=None)
 @given(PLAIN.filter(lambda array: array.ndim > 0 and array.size > 0))
 def test_bytes_and_lists_become_arrays(array: np.ndarray) -> None:
     raw = array.astype(array.dtype.newbyteorder("<")).tobytes()

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import xxhash
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolkit.pipelines.randomness import (
@@ -30,6 +30,7 @@ def test_the_first_generator_version_never_changes() -> None:
     assert batch_key(7, 3, 0, 64) == 5126986528410254575
 
 
+@settings(deadline=None)
 @given(st.integers(-(2**70), 2**70), st.integers(0, 2**40), st.text(max_size=5), st.lists(st.integers(0, 2**62)))
 def test_arrays_of_keys_are_the_scalars(seed: int, epoch: int, group: str, positions: list[int]) -> None:
     keys = sample_keys(seed, epoch, group, np.array(positions, np.int64))
@@ -39,6 +40,7 @@ def test_arrays_of_keys_are_the_scalars(seed: int, epoch: int, group: str, posit
     assert step_keys(keys, step).tolist() == [fold(int(key), step) for key in keys]
 
 
+@settings(deadline=None)
 @given(st.integers(0, 2**64 - 1))
 def test_draws_are_in_the_unit_interval(key: int) -> None:
     assert all(0 <= draw(key, number) < 1 for number in range(20))

@@ -38,8 +38,32 @@ def test_image_folders(tmp_path: Path) -> None:
     make_folder(tmp_path / "photos", {"train/a": 1})
     (tmp_path / "photos/notes.txt").write_text("x")
     assert find_kind([str(tmp_path / "photos")]) is SourceKind.IMAGEFOLDER
-    (tmp_path / "empty").mkdir()
-    assert find_kind([str(tmp_path / "empty")]) is SourceKind.IMAGEFOLDER  # whose own message says what is missing
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("a.parquet", "parquet"),
+        ("a.tar.gz", "webdataset"),
+        ("a-00000-of-00001", "tfrecord"),
+        ("a.tfrecord", "tfrecord"),
+    ],
+)
+def test_damaged_files_are_known_by_their_names(tmp_path: Path, name: str, kind: str) -> None:
+    (tmp_path / name).write_bytes(b"\0" * 100)
+    assert find_kind([str(tmp_path)]) is SourceKind(kind)
+    assert find_kind([str(tmp_path / name)]) is SourceKind(kind)
+
+
+def test_where_nothing_is(tmp_path: Path) -> None:
+    with pytest.raises(
+        SourceError, match=r"nothing to pack in .*: no files\. Looked for images .*Parquet, TFRecord and"
+    ):
+        find_kind([str(tmp_path)])
+    (tmp_path / "notes.txt").write_text("x")
+    (tmp_path / "more.txt").write_text("x")
+    with pytest.raises(SourceError, match=r"2 files\. Looked for"):
+        find_kind([str(tmp_path)])
 
 
 def test_brace_lists(tmp_path: Path) -> None:

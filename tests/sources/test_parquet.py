@@ -293,7 +293,7 @@ def test_kinds_can_be_said(tmp_path: Path) -> None:
     found = rejected(source, tmp_path / "ds", kinds=kinds)
     assert [(reject.key, reject.reason[:18]) for reject in found] == [
         ("x.parquet#0", "column 'a': not an"),
-        ("x.parquet#1", "column 'c': no JSO"),
+        ("x.parquet#1", "column 'c': no val"),
     ]
     assert samples(tmp_path / "ds") == [{"__key__": "x.parquet#2", "a": JPEG, "b": JPEG, "c": "null", "n": 3}]
     assert [column.kind for column in toolkit.open(tmp_path / "ds").columns] == list(kinds.values())

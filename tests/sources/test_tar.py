@@ -221,11 +221,13 @@ def test_damaged_compressed_data_tell_file_and_offset(tmp_path: Path) -> None:
             damaged = bytearray(good)
             damaged[at] ^= 0xFF
             path.write_bytes(damaged)
-            with pytest.raises(SourceError, match=r"damaged (gzip|zstd) data .*near byte \d+ of the file") as caught:
+            with pytest.raises(
+                SourceError, match=r"(data is damaged|damaged zstd data) .*near byte \d+ of the file"
+            ) as caught:
                 read(path)
             assert repr(str(path)) in str(caught.value)
         path.write_bytes(good[:-3])
-        with pytest.raises(SourceError, match=r"(gzip|zstd) data are cut short near byte \d+"):
+        with pytest.raises(SourceError, match=r"data (is|are) cut short near byte \d+"):
             read(path)
         path.write_bytes(good[: len(good) // 2])
         with pytest.raises(SourceError, match="cut short"):

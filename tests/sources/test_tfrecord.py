@@ -126,7 +126,15 @@ def test_tensor(file: Path, tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.arange(6.0))
     write(file, [example(t=[(tmp_path / "x.npy").read_bytes()]), example(t=[b"junk"])])
     result, rejects = rejected(file, kinds={"t": Kind.TENSOR})
-    assert (result.samples, rejects) == (1, [("a.tfrecord#1", "t: no NumPy file (.npy)")])
+    assert (result.samples, rejects) == (
+        1,
+        [
+            (
+                "a.tfrecord#1",
+                "t: no NumPy file (.npy)",
+            )
+        ],
+    )
 
 
 # --- labels --------------------------------------------------------------------------------------------------

@@ -59,3 +59,13 @@ def fetch_binary(
     statuses: NDArray[np.int32],
     bad_chunks: NDArray[np.int64],
 ) -> int: ...
+def fetch_bytes(
+    bodies: list[Body],
+    rows: NDArray[np.int64],
+    validity: NDArray[np.int32],
+    offsets: int,
+    data: int,
+    offset_width: int,
+    statuses: NDArray[np.int32],
+    bad_chunks: NDArray[np.int64],
+) -> tuple[list[bytes | None], int]: ...

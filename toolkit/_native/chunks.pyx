@@ -8,6 +8,7 @@ Every user of a map goes through tk_checked_copy (chunks_guard.c): a flipped bit
 never a wrong value and never a dead process.
 """
 
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy, strerror
@@ -30,11 +31,6 @@ cdef extern from "chunks.h" nogil:
         TK_READ_CRC
         TK_READ_FAULT
         TK_READ_RANGE
-    ctypedef struct tk_body:
-        const uint8_t *body
-        int64_t length
-        const uint32_t *crcs
-        uint8_t *bits
     uint32_t tk_crc32c(uint32_t crc, const uint8_t *data, size_t n)
     uint32_t tk_crc32c_table(uint32_t crc, const uint8_t *data, size_t n)
     const char *tk_crc32c_backend()
@@ -121,9 +117,6 @@ cdef class ChunkSums:
 cdef class ShardMap:
     """A read-only memory map of one shard file. Owns the map; unmaps when the last Body over it is gone."""
 
-    cdef const uint8_t *_address
-    cdef readonly int64_t length
-
     def __cinit__(self, int fd, int64_t length):
         cdef int status = tk_guard_install()
         if status != 0:
@@ -146,12 +139,6 @@ cdef class Body:
 
     Borrows nothing: holds its ShardMap, owns copies of sums and buffer places.
     """
-
-    cdef ShardMap _map
-    cdef tk_body _body
-    cdef int64_t *_buffers
-    cdef readonly int64_t rows
-    cdef readonly int64_t buffer_count
 
     def __cinit__(
         self, ShardMap shard not None, int64_t offset, int64_t length, int64_t rows, bytes sums not None,
@@ -248,7 +235,13 @@ cdef class FetchBuffer:
         return (<const char *>address)[:length]
 
 
-cdef inline int _is_null(
+cdef int checked_copy(
+    const tk_body *body, int64_t start, int64_t n, uint8_t *dst, uint8_t *tmp, int64_t *bad
+) noexcept nogil:
+    return tk_checked_copy(body, start, n, dst, tmp, bad)
+
+
+cdef int is_null(
     const tk_body *body, const int64_t *buffers, const int32_t *validity, int64_t levels, int64_t row, uint8_t *tmp,
     int64_t *bad,
 ) noexcept nogil:
@@ -270,11 +263,11 @@ cdef inline int _is_null(
     return TK_READ_OK
 
 
-cdef int _fixed(
+cdef int fixed_value(
     const tk_body *body, const int64_t *buffers, int64_t row, const int32_t *validity, int64_t levels, int32_t data,
     int64_t width, uint8_t *out, uint8_t *tmp, int64_t *bad,
 ) noexcept nogil:
-    cdef int status = _is_null(body, buffers, validity, levels, row, tmp, bad)
+    cdef int status = is_null(body, buffers, validity, levels, row, tmp, bad)
     if status != TK_READ_OK:
         return status
     if width > buffers[2 * data + 1] or row > buffers[2 * data + 1] // width - 1:
@@ -282,14 +275,14 @@ cdef int _fixed(
     return tk_checked_copy(body, buffers[2 * data] + row * width, width, out, tmp, bad)
 
 
-cdef int _span(
+cdef int value_span(
     const tk_body *body, const int64_t *buffers, int64_t row, const int32_t *validity, int64_t levels, int32_t offsets,
     int32_t data, int64_t width, int64_t *start, int64_t *length, uint8_t *tmp, int64_t *bad,
 ) noexcept nogil:
     """Find a variable-length value: its start in the body and its length, from int32 (width 4) or int64 offsets."""
     cdef int32_t narrow[2]
     cdef int64_t wide[2]
-    cdef int status = _is_null(body, buffers, validity, levels, row, tmp, bad)
+    cdef int status = is_null(body, buffers, validity, levels, row, tmp, bad)
     if status != TK_READ_OK:
         return status
     if (row + 2) * width > buffers[2 * offsets + 1]:
@@ -370,7 +363,7 @@ def fetch_fixed(
     with nogil:
         for i in range(n):
             bad_chunks[i] = -1
-            statuses[i] = _fixed(
+            statuses[i] = fixed_value(
                 unpacked.bodies[i], unpacked.buffers[i], rows[i], validity_p, levels, data, width, &out[i * width],
                 tmp, &bad_chunks[i],
             )
@@ -406,7 +399,7 @@ def fetch_binary(
                 bad_chunks[i] = -1
                 lengths[i] = -1
                 addresses[i] = 0
-                statuses[i] = _span(
+                statuses[i] = value_span(
                     unpacked.bodies[i], unpacked.buffers[i], rows[i], validity_p, levels, offsets, data, offset_width,
                     &starts[i], &lengths[i], tmp, &bad_chunks[i],
                 )
@@ -427,3 +420,58 @@ def fetch_binary(
     finally:
         free(starts)
     return failed
+
+
+def fetch_bytes(
+    list bodies not None, const int64_t[::1] rows not None, const int32_t[::1] validity not None, int32_t offsets,
+    int32_t data, int64_t offset_width, int32_t[::1] statuses not None, int64_t[::1] bad_chunks not None,
+):
+    """Return variable-length values as a list of bytes, None where null or not readable, and how many are not readable.
+
+    The bytes objects are made first and filled afterwards without the GIL: the values are copied once.
+    """
+    cdef int64_t n = rows.shape[0], i, failed = 0, levels = validity.shape[0]
+    cdef uint8_t tmp[TK_CHUNK_BYTES]
+    if offset_width != 4 and offset_width != 8:
+        raise ValueError("offsets are 4 or 8 bytes wide")
+    if statuses.shape[0] != n or bad_chunks.shape[0] != n:
+        raise ValueError("statuses and bad_chunks must fit the rows")
+    cdef _Rows unpacked = _Rows(bodies, rows, _highest(validity, offsets, data))
+    cdef list values = [None] * n
+    if n == 0:
+        return values, 0
+    cdef const int32_t *validity_p = &validity[0] if levels else NULL
+    cdef int64_t *spans = <int64_t *>malloc(<size_t>n * 3 * sizeof(int64_t))
+    cdef int64_t *lengths = spans + n
+    cdef uint8_t **places = <uint8_t **>(spans + 2 * n)
+    cdef object value
+    if spans == NULL:
+        raise MemoryError()
+    try:
+        with nogil:
+            for i in range(n):
+                bad_chunks[i] = -1
+                statuses[i] = value_span(
+                    unpacked.bodies[i], unpacked.buffers[i], rows[i], validity_p, levels, offsets, data, offset_width,
+                    &spans[i], &lengths[i], tmp, &bad_chunks[i],
+                )
+        for i in range(n):
+            if statuses[i] == TK_READ_OK:
+                value = PyBytes_FromStringAndSize(NULL, lengths[i])
+                places[i] = <uint8_t *>PyBytes_AS_STRING(value)
+                values[i] = value
+        with nogil:
+            for i in range(n):
+                # Nothing is written for no bytes: b"" is one object that everybody shares.
+                if statuses[i] == TK_READ_OK and lengths[i]:
+                    statuses[i] = tk_checked_copy(
+                        unpacked.bodies[i], spans[i], lengths[i], places[i], tmp, &bad_chunks[i]
+                    )
+                failed += statuses[i] > TK_READ_NULL
+    finally:
+        free(spans)
+    if failed:
+        for i in range(n):
+            if statuses[i] > TK_READ_NULL:
+                values[i] = None
+    return values, failed

@@ -29,12 +29,14 @@ class BenchOptions:
 
     Attributes:
         split: The split; None is the only one, or train.
+        columns: The columns to load; None is all but labels that are missing somewhere.
         threads: Thread counts, one case each.
         repeats: Processes a case.
         decode, short_side, crop, batch_size, epochs, shuffle, output: See BenchCase.
     """
 
     split: str | None = None
+    columns: tuple[str, ...] | None = None
     threads: tuple[int, ...] = (1, 2)
     repeats: int = 3
     decode: bool = True
@@ -67,7 +69,7 @@ def run_bench(
     whole = open_dataset(pinned, split=split)
     if not len(whole):
         raise UsageError(f"split {split} of {reference} has no samples to benchmark")
-    columns = _loadable(whole)
+    columns = _loadable(whole) if options.columns is None else options.columns
     cases = [
         BenchCase(
             dataset=pinned,
@@ -84,7 +86,7 @@ def run_bench(
         )
         for threads in options.threads
     ]
-    _check(whole, cases[0])
+    _check(open_dataset(pinned, split=split, columns=columns), cases[0])
     cache = _warm(whole)
     runs: dict[int, list[BenchRun]] = {case.threads: [] for case in cases}
     total = options.repeats * len(cases)

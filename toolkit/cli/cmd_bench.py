@@ -19,6 +19,7 @@ from toolkit.cli.options import (
 )
 from toolkit.cli.output import print_document, print_views
 from toolkit.cli.progress import shown_progress
+from toolkit.cli.source_options import names_of
 
 __all__ = ["bench"]
 
@@ -28,6 +29,15 @@ def bench(
     split: Annotated[
         str | None,
         typer.Option("--split", envvar=envvar("--split"), help="The split; the only one, or train, if not given."),
+    ] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            "--columns",
+            envvar=envvar("--columns"),
+            metavar="NAME,...",
+            help="Load only these, for instance to leave out one with missing values.",
+        ),
     ] = None,
     threads: Annotated[
         str,
@@ -96,6 +106,7 @@ def bench(
 
     options = BenchOptions(
         split=split,
+        columns=None if columns is None else names_of(columns),
         threads=counts,
         repeats=repeats,
         decode=decode,

@@ -10,6 +10,7 @@ import typer
 from toolkit.cli.config_options import effective_options, keys_of, take_config, take_settings
 from toolkit.cli.options import DebugOption, envvar
 from toolkit.cli.output import print_document, print_line
+from toolkit.format.encodings import ImageEncoding
 from toolkit.pack.job import PackJob
 
 __all__ = ["check", "config", "schema"]
@@ -56,6 +57,8 @@ def check(
         jobs=options["jobs"],
         limit=options["limit"],
         max_rejects=options["max_rejects"],
+        image_encoding=ImageEncoding.parse(options["image_encoding"]),
+        short_side=options["short_side"],
     )
     print_document("toolkit.config/1", {"config": file, "options": options, "from": origins})
 

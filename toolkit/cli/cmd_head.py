@@ -25,7 +25,7 @@ def head(
     ] = 5,
     debug: DebugOption = False,
 ) -> None:
-    """Print the first samples of DATASET, one JSON object a line; bytes as their length, labels with their name."""
+    """Print the first samples of DATASET, one JSON object a line; bytes and pixels as their size, labels named."""
     from toolkit.loader.dataset import open as open_dataset
     from toolkit.report.sample_view import sample_document
 

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from toolkit.cli.config_options import ConfigOption, SetOption
+from toolkit.cli.image_options import ImageEncodingOption, ShortSideOption, VerifyImagesOption
 from toolkit.cli.options import (
     DebugOption,
     JsonOption,
@@ -21,7 +22,6 @@ from toolkit.cli.options import (
     parse_budget,
     parse_jobs,
     parse_size,
-    processors,
 )
 from toolkit.cli.output import Interrupted, note, print_document, print_line, print_views
 from toolkit.cli.progress import shown_progress
@@ -39,10 +39,12 @@ from toolkit.cli.source_options import (
     UserMetadataOption,
 )
 from toolkit.errors import RejectsError
+from toolkit.format.encodings import KEEP, ImageEncoding
 from toolkit.pack.job import DEFAULT_SHARD_BYTES, OnExisting, PackJob
+from toolkit.processors import processors
 from toolkit.report.text import count, plain
 from toolkit.sources.imagefolder import SPLIT_FOLDERS, LabelMode, read_classes
-from toolkit.sources.options import Missing, SourceKind
+from toolkit.sources.options import Missing, SourceKind, VerifyImages
 
 __all__ = ["pack"]
 
@@ -163,6 +165,9 @@ def pack(
     exclude: ExcludeOption = None,
     missing: MissingOption = Missing.ERROR.value,
     raw: RawOption = False,
+    verify_images: VerifyImagesOption = VerifyImages.HEADER.value,
+    image_encoding: ImageEncodingOption = str(KEEP),
+    short_side: ShortSideOption = None,
     user: UserMetadataOption = None,
     config: ConfigOption = None,
     settings: SetOption = None,
@@ -201,6 +206,9 @@ def pack(
         exclude=tuple(exclude or ()),
         missing=Missing(missing),
         raw=raw,
+        verify_images=VerifyImages(verify_images),
+        image_encoding=ImageEncoding.parse(image_encoding),
+        short_side=short_side,
         user=user or {},
     )
     if dry_run:
@@ -290,6 +298,9 @@ def _options(job: PackJob) -> dict[str, object]:
         "exclude": job.exclude,
         "missing": job.missing.value,
         "tfrecord_raw": job.raw,
+        "verify_images": job.verify_images.value,
+        "image_encoding": str(job.image_encoding),
+        "short_side": job.short_side,
         "user_metadata": job.user,
     }
 

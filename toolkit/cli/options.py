@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import os
 import re
 from collections.abc import Callable, Iterable
 from decimal import Decimal
@@ -12,6 +11,7 @@ from typing import Annotated
 import typer
 
 from toolkit.errors import did_you_mean
+from toolkit.processors import processors
 
 __all__ = [
     "DatasetArgument",
@@ -26,7 +26,6 @@ __all__ = [
     "parse_jobs",
     "parse_size",
     "parse_threads",
-    "processors",
 ]
 
 _UNITS = {"": 1, "b": 1} | {
@@ -67,11 +66,6 @@ DatasetArgument = Annotated[
         metavar="DATASET", help="Folder or manifest file, with or without a pin: PATH@sha256:<12 to 64 hex digits>."
     ),
 ]
-
-
-def processors() -> int:
-    """Return how many processors this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def choice(known: Iterable[str] | type[enum.Enum]) -> Callable[[str], str]:

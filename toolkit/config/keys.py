@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from toolkit.config.values import Amount, Choice, Flag, Names, Pairs, Text, ValueType, Whole
+from toolkit.config.values import Amount, Choice, Flag, Form, Names, Pairs, Text, ValueType, Whole
+from toolkit.format.encodings import ENCODING_PATTERN
 from toolkit.format.kinds import Kind
 from toolkit.pack.job import OnExisting
 from toolkit.sources.imagefolder import LabelMode
-from toolkit.sources.options import Missing, SourceKind
+from toolkit.sources.options import Missing, SourceKind, VerifyImages
 
 __all__ = ["PACK_VALUES", "Key", "key_of_flag", "make_keys"]
 
@@ -38,6 +39,9 @@ PACK_VALUES: dict[str, ValueType] = {
     "exclude": Names(),
     "missing": Choice(tuple(one.value for one in Missing)),
     "tfrecord_raw": Flag(),
+    "verify_images": Choice(tuple(one.value for one in VerifyImages)),
+    "image_encoding": Form(ENCODING_PATTERN, "keep, jpeg:QUALITY as in jpeg:90, or raw"),
+    "short_side": Whole(1),
     "user_metadata": Pairs(Text(), "{owner: me, licence: CC0}"),
     "dry_run": Flag(),
     "json": Flag(),

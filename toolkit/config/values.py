@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from toolkit.errors import did_you_mean
 
-__all__ = ["Amount", "Choice", "Fault", "Flag", "Names", "Pairs", "Text", "ValueType", "Whole"]
+__all__ = ["Amount", "Choice", "Fault", "Flag", "Form", "Names", "Pairs", "Text", "ValueType", "Whole"]
 
 _SHOWN_CHARACTERS = 40
 
@@ -67,8 +67,27 @@ class Choice(ValueType):
         """Return what is wrong with a value from YAML, or None."""
         if isinstance(value, str) and value in self.values:
             return None
-        hint = f".{did_you_mean(value, self.values)}" if isinstance(value, str) else ""
+        # YAML reads off and null as values of their own.
+        hint = f".{did_you_mean(value, self.values)}" if isinstance(value, str) else "; put the word in quotes"
         return _expected(f"one of {', '.join(self.values)}", value, hint.removesuffix("."))
+
+
+@dataclass(frozen=True)
+class Form(ValueType):
+    """Text of a form: `said` says which."""
+
+    pattern: str
+    said: str
+
+    def schema(self) -> dict[str, object]:
+        """Return the JSON Schema of the values."""
+        return {"type": "string", "pattern": self.pattern}
+
+    def fault(self, value: object) -> Fault | None:
+        """Return what is wrong with a value from YAML, or None."""
+        if isinstance(value, str) and re.search(self.pattern, value, re.ASCII):
+            return None
+        return _expected(self.said, value)
 
 
 @dataclass(frozen=True)

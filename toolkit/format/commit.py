@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import shutil
 from collections.abc import Iterator
 from types import TracebackType
 from typing import Self
@@ -18,7 +19,7 @@ from toolkit.format.pin import JOURNAL, MANIFEST, MANIFESTS, REPORTS, SHARDS, TA
 from toolkit.format.tables import sha256
 from toolkit.storage.local import TEMPORARY_PREFIX, fsync_directory, storage_errors, write_durable
 
-__all__ = ["Transaction", "locked"]
+__all__ = ["Transaction", "locked", "remove_temporaries"]
 
 _LOCK = ".lock"
 _OWN = {MANIFEST, MANIFESTS, TABLES, SHARDS, REPORTS, _LOCK, JOURNAL}
@@ -56,14 +57,11 @@ class Transaction:
             self._make_folder(root)
             self._lock = _take_lock(root)
             try:
-                if os.path.exists(os.path.join(root, MANIFEST)) and not replace:
-                    raise ExistsError(
-                        f"{root!r} already holds a dataset: choose another folder, or --on-existing overwrite "
-                        "or append (older versions stay readable by their pins)"
-                    )
+                remove_temporaries(root)
+                if not replace:
+                    self.refuse_existing()
                 for folder in (SHARDS, TABLES, MANIFESTS, REPORTS):
                     self._make_folder(os.path.join(root, folder))
-                self._remove_temporaries()
             except BaseException:
                 self._release()
                 raise
@@ -80,8 +78,16 @@ class Transaction:
                 with contextlib.suppress(OSError):
                     os.unlink(path)
             with contextlib.suppress(OSError):
-                self._remove_temporaries()
+                remove_temporaries(self.root)
         self._release()
+
+    def refuse_existing(self) -> None:
+        """Raise ExistsError when there is a version."""
+        if os.path.exists(os.path.join(self.root, MANIFEST)):
+            raise ExistsError(
+                f"{self.root!r} already holds a dataset: choose another folder, or --on-existing overwrite "
+                "or append (older versions stay readable by their pins)"
+            )
 
     def shard_temporary(self, name: str) -> str:
         """Return the path at which a shard is written before its hash, and so its name, is known."""
@@ -113,6 +119,7 @@ class Transaction:
         self.sync_shards()
         self._publish(os.path.join(self.root, MANIFESTS, f"{pin}.json"), data)
         fsync_directory(self.root)
+        self._sync_parents()
         try:
             write_durable(os.path.join(self.root, MANIFEST), data)
         finally:
@@ -125,6 +132,15 @@ class Transaction:
         path = os.path.join(self.root, REPORTS, name)
         write_durable(path, data)
         return path
+
+    def _sync_parents(self) -> None:
+        """Make the names of the dataset's folder and of those above it durable, as far as they were made for it."""
+        made = [folder for folder in self._made if len(folder) < len(self.root)]
+        # The last one in any case: a pack that was killed may have made it.
+        for folder in (*made, self.root):
+            parent = os.path.dirname(os.path.abspath(folder))
+            if os.access(parent, os.R_OK):  # what can't be listed can't be synced either
+                fsync_directory(parent)
 
     def _is_current(self, data: bytes) -> bool:
         try:
@@ -139,6 +155,8 @@ class Transaction:
         if os.path.exists(path):
             with storage_errors("read", path), open(path, "rb") as file:
                 if file.read() == data:
+                    # A pack that was killed may have renamed it, and no more.
+                    fsync_directory(os.path.dirname(path))
                     return
         else:
             self._published.append(path)
@@ -171,14 +189,16 @@ class Transaction:
             path = os.path.dirname(path)
         return parents
 
-    def _remove_temporaries(self) -> None:
-        """Remove what a killed pack left unfinished; the lock says that nobody is writing it now."""
-        for folder in (self.root, *(os.path.join(self.root, name) for name in (SHARDS, TABLES, MANIFESTS, REPORTS))):
-            if not os.path.isdir(folder):
-                continue
-            for name in os.listdir(folder):
-                if name.startswith(TEMPORARY_PREFIX):
-                    os.unlink(os.path.join(folder, name))
+
+def remove_temporaries(root: str) -> None:
+    """Remove what a killed pack left unfinished. The caller holds the lock: nobody is writing it now."""
+    for folder in (root, *(os.path.join(root, name) for name in (SHARDS, TABLES, MANIFESTS, REPORTS))):
+        if not os.path.isdir(folder):
+            continue
+        for name in os.listdir(folder):
+            path = os.path.join(folder, name)
+            if name.startswith(TEMPORARY_PREFIX):
+                shutil.rmtree(path) if os.path.isdir(path) else os.unlink(path)
 
 
 @contextlib.contextmanager

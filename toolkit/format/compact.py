@@ -10,6 +10,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from toolkit.format.arrays import bits_buffer, bool_array, truths, valid_rows, value_offsets
+
 __all__ = ["compact_batch"]
 
 _Mask = NDArray[np.bool_]
@@ -28,11 +30,11 @@ def _compact(array: pa.Array, above: _Mask | None) -> pa.Array:
     there = above
     validity = None
     if array.null_count:
-        valid = np.asarray(array.is_valid().to_numpy(zero_copy_only=False), np.bool_)
+        valid = valid_rows(array)
         there = valid if above is None else valid & above
         # Under a null parent a value counts as there: which bit it had is nobody's concern.
         bits = valid if above is None else valid | ~above
-        validity = None if bits.all() else _bits(bits)
+        validity = None if bits.all() else bits_buffer(bits)
     if there is not None and there.all():
         there = None
     if pa.types.is_struct(dtype):
@@ -55,8 +57,8 @@ def _compact(array: pa.Array, above: _Mask | None) -> pa.Array:
         values = pa.py_buffer(b"") if data is None else data.slice(first, int(offsets[-1]) - first)
         return pa.Array.from_buffers(dtype, rows, [validity, _rebased(offsets), values])
     if pa.types.is_boolean(dtype):
-        values = np.asarray(array.fill_null(False).to_numpy(zero_copy_only=False), np.bool_)
-        return pa.Array.from_buffers(dtype, rows, [validity, _bits(values if there is None else values & there)])
+        values = truths(array)
+        return pa.Array.from_buffers(dtype, rows, [validity, bits_buffer(values if there is None else values & there)])
     width = dtype.bit_width // 8
     data = array.buffers()[1]
     values = pa.py_buffer(b"") if data is None else data.slice(array.offset * width, rows * width)
@@ -69,29 +71,15 @@ def _compact(array: pa.Array, above: _Mask | None) -> pa.Array:
 
 def _without_dead_items(array: pa.Array, there: _Mask | None) -> tuple[pa.Array, NDArray[np.signedinteger]]:
     """Return an array of bytes or lists with nothing under its nulls, and its offsets."""
-    offsets = _offsets(array)
+    offsets = value_offsets(array)
     if there is not None and np.diff(offsets)[~there].any():
         lengths = np.where(there, np.diff(offsets), 0)
         # What is kept stands in one piece: the rows that are there, one after the other.
-        array = pa.concat_arrays([array.filter(pa.array(there))])
-        start = int(_offsets(array)[0])
+        array = pa.concat_arrays([array.filter(bool_array(there))])
+        start = int(value_offsets(array)[0])
         offsets = np.concatenate(([start], start + np.cumsum(lengths))).astype(offsets.dtype)
     return array, offsets
 
 
-def _offsets(array: pa.Array) -> NDArray[np.signedinteger]:
-    dtype = array.type
-    wide = pa.types.is_large_list(dtype) or dtype in (pa.large_binary(), pa.large_string())
-    kind = np.dtype(np.int64 if wide else np.int32)
-    buffer = array.buffers()[1]
-    if len(array) == 0 or buffer is None:
-        return np.zeros(len(array) + 1, kind)
-    return np.frombuffer(buffer, kind, len(array) + 1, array.offset * kind.itemsize)
-
-
 def _rebased(offsets: NDArray[np.signedinteger]) -> pa.Buffer:
     return pa.py_buffer(np.ascontiguousarray(offsets - offsets[0]))
-
-
-def _bits(values: _Mask) -> pa.Buffer:
-    return pa.py_buffer(np.packbits(values, bitorder="little"))

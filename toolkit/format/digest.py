@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import xxhash
 
+from toolkit.format.arrays import truths, valid_rows, value_offsets
 from toolkit.format.schema import DIGEST
 
 __all__ = ["sample_digests"]
@@ -48,7 +49,7 @@ def _encoder(array: pa.Array) -> _Encoder:
     encode = _value_encoder(array)
     if array.null_count == 0:
         return encode
-    valid = array.is_valid().to_pylist()
+    valid = valid_rows(array).tolist()
     return lambda row: encode(row) if valid[row] else (_NULL,)
 
 
@@ -61,13 +62,13 @@ def _value_encoder(array: pa.Array) -> _Encoder:
         children = [_encoder(array.field(i)) for i in range(dtype.num_fields)]
         return lambda row: (_THERE, *(piece for child in children for piece in child(row)))
     if pa.types.is_list(dtype) or pa.types.is_large_list(dtype):
-        offsets = np.asarray(array.offsets).tolist()
+        offsets = value_offsets(array).tolist()
         return _list_encoder(_encoder(array.values), lambda row: (offsets[row], offsets[row + 1]))
     if pa.types.is_fixed_size_list(dtype):
         size, first = dtype.list_size, array.offset
         return _list_encoder(_encoder(array.values), lambda row: ((first + row) * size, (first + row + 1) * size))
     if pa.types.is_boolean(dtype):
-        values = array.fill_null(False).to_pylist()
+        values = truths(array).tolist()
         return lambda row: (_THERE + (b"\1" if values[row] else b"\0"),)
     if dtype in (pa.binary(), pa.string(), pa.large_binary(), pa.large_string()):
         return _variable_encoder(array)

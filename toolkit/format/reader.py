@@ -11,6 +11,7 @@ from pathlib import PurePosixPath
 import numpy as np
 
 from toolkit._native.chunks import READ_CRC, READ_FAULT, READ_RANGE, Body, ShardMap
+from toolkit._native.samples import FileIdentity
 from toolkit.errors import CorruptShardError, StorageError
 from toolkit.format.message import parse_batch_message
 from toolkit.format.shard import SUMS_KEY
@@ -59,7 +60,9 @@ class ShardReader:
             stat = os.fstat(fd)
             if stat.st_size != expected:
                 raise self._corrupt(f"it has {stat.st_size} bytes, packed were {expected}")
-            self._identity = (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns)
+            self.identity = FileIdentity(
+                os.fsencode(self._file), stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns
+            )
             self._messages = self._read_nonbody(fd, expected, index.nonbody_sha256[shard].as_py())
             self._map = ShardMap(fd, expected)
         except OSError as error:
@@ -79,12 +82,7 @@ class ShardReader:
 
     def check_identity(self) -> None:
         """Raise CorruptShardError when the file under this name was rewritten or cut short since it was opened."""
-        try:
-            stat = os.stat(self._file)
-        except OSError:
-            return  # Removed or unreachable by name: the map still holds what was planned.
-        now = (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns)
-        if now[:2] == self._identity[:2] and now != self._identity:
+        if self.identity.changed():
             raise self._corrupt("it was changed while it was open")
 
     def _open(self) -> int:

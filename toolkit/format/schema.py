@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import msgspec
 import pyarrow as pa
 
+from toolkit.format.encodings import KEEP, Encoding, ImageEncoding
 from toolkit.format.kinds import Kind
 
 __all__ = [
@@ -15,10 +16,12 @@ __all__ = [
     "FORMAT_VERSION",
     "IMAGE_TYPE",
     "KEY",
+    "RAW_IMAGE_TYPE",
     "Column",
     "Kind",
     "arrow_schema",
     "image_column",
+    "image_type",
     "label_column",
     "stored_type",
 ]
@@ -28,6 +31,9 @@ KEY = "__key__"
 DIGEST = "__digest__"
 DIGEST_BYTES = 16
 IMAGE_TYPE = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+RAW_IMAGE_TYPE = pa.struct(
+    [("pixels", pa.large_binary()), ("height", pa.int32()), ("width", pa.int32()), ("channels", pa.int8())]
+)
 
 
 class Column(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -37,7 +43,8 @@ class Column(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         name: The column's name; names that begin with two underscores are the format's own.
         kind: What it means.
         arrow_type: str() of its Arrow type, for people; the schema table has the type itself.
-        encoding: How image or tensor bytes are stored: "keep" is the source's own bytes, "npy" a NumPy file.
+        encoding: How image or tensor bytes are stored: "keep" is the source's own bytes, "jpeg:<quality>" and "raw" are
+            what ImageEncoding says, "npy" is a NumPy file.
         label_table: sha256 of the table with the names of a label column; the row is the id.
     """
 
@@ -48,9 +55,14 @@ class Column(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     label_table: str | None = None
 
 
-def image_column(name: str) -> Column:
-    """Return an image column that keeps the source's bytes."""
-    return Column(name=name, kind=Kind.IMAGE, arrow_type=str(IMAGE_TYPE), encoding="keep")
+def image_column(name: str, encoding: ImageEncoding = KEEP) -> Column:
+    """Return an image column; it keeps the source's bytes unless `encoding` says otherwise."""
+    return Column(name=name, kind=Kind.IMAGE, arrow_type=str(image_type(encoding)), encoding=str(encoding))
+
+
+def image_type(encoding: ImageEncoding) -> pa.DataType:
+    """Return the stored type of images in that encoding."""
+    return RAW_IMAGE_TYPE if encoding.encoding is Encoding.RAW else IMAGE_TYPE
 
 
 def label_column(name: str, label_table: str) -> Column:

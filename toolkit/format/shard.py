@@ -5,27 +5,25 @@ from __future__ import annotations
 import base64
 import hashlib
 import io
-import os
 import struct
 from dataclasses import dataclass
-from typing import BinaryIO
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from toolkit._native.chunks import ChunkSums
+from toolkit.format.arrays import to_array
 from toolkit.format.compact import compact_batch
 from toolkit.format.digest import sample_digests
 from toolkit.format.schema import DIGEST, DIGEST_BYTES
 from toolkit.format.sizes import padding_bytes, row_bytes
-from toolkit.storage.local import storage_errors
+from toolkit.storage.background import BackgroundFile
 
 __all__ = ["BATCH_BODY_BYTES", "SUMS_KEY", "BatchPlace", "ShardRecord", "ShardWriter"]
 
 BATCH_BODY_BYTES = 16 * 1024 * 1024
 SUMS_KEY = "toolkit.crc32c"
-_WRITE_BUFFER_BYTES = 1024 * 1024
 _OPTIONS = pa.ipc.IpcWriteOptions(metadata_version=pa.ipc.MetadataVersion.V5, compression=None, use_threads=False)
 
 
@@ -68,8 +66,7 @@ class ShardWriter:
         self._pending_bytes = 0
         self._rows = 0
         self._batches: list[BatchPlace] = []
-        with storage_errors("create", path):
-            self._file: BinaryIO = open(path, "xb", buffering=_WRITE_BUFFER_BYTES)  # noqa: SIM115
+        self._file = BackgroundFile(path)
         self._summer = _BodySummer(schema)
         self._sink = _HashingSink(self._file)
         self._writer = pa.ipc.new_file(pa.PythonFile(self._sink, mode="w"), schema, options=_OPTIONS)
@@ -99,32 +96,21 @@ class ShardWriter:
     def close(self) -> ShardRecord:
         """Write what is left, the footer, and fsync; return the record, its path still empty."""
         self._flush()
-        with storage_errors("write", self._path):
-            self._writer.close()
-            self._file.flush()
-            os.fsync(self._file.fileno())
-            self._file.close()
+        self._writer.close()
+        digest = self._file.close()
         return ShardRecord(
             path="",
             rows=self._rows,
             file_bytes=self._sink.position,
-            sha256=self._sink.all.digest(),
+            sha256=digest,
             nonbody_sha256=self._sink.nonbody.digest(),
             batches=tuple(self._batches),
         )
 
     def abort(self) -> None:
         """Close and remove the unfinished file. Does nothing after close()."""
-        if not self._file.closed:
-            # Bytes still buffered may not fit the disk: they are to be thrown away, so a failure here is no news.
-            self._sink.discard()
-            try:
-                self._file.close()
-            except OSError:
-                pass
-            finally:
-                if os.path.exists(self._path):
-                    os.unlink(self._path)
+        self._sink.discard()
+        self._file.abort()
 
     def _keep(self, rows: pa.RecordBatch, size: int) -> None:
         if rows.num_rows:
@@ -136,13 +122,12 @@ class ShardWriter:
             return
         rows = compact_batch(self._pending[0] if len(self._pending) == 1 else pa.concat_batches(self._pending))
         arrays = {field.name: column for field, column in zip(rows.schema, rows.columns, strict=True)}
-        arrays[DIGEST] = pa.array(sample_digests(rows), pa.binary(DIGEST_BYTES))
+        arrays[DIGEST] = to_array(sample_digests(rows), pa.binary(DIGEST_BYTES))
         batch = pa.RecordBatch.from_arrays([arrays[name] for name in self._schema.names], schema=self._schema)
         sums = base64.b64encode(self._summer.sums(batch)).decode()
-        with storage_errors("write", self._path):
-            self._sink.begin_batch()
-            self._writer.write_batch(batch, custom_metadata={SUMS_KEY: sums})
-            self._sink.end_batch()
+        self._sink.begin_batch()
+        self._writer.write_batch(batch, custom_metadata={SUMS_KEY: sums})
+        self._sink.end_batch()
         start, body = self._sink.message_start, self._sink.body_bytes
         self._batches.append(BatchPlace(start, self._sink.position - start - body, body, batch.num_rows))
         self._pending = []
@@ -252,11 +237,10 @@ class _BodySummer:
 
 
 class _HashingSink(_MessageSink):
-    """Writes through to a file, hashing everything, and everything but bodies."""
+    """Writes through to a file, hashing everything but bodies."""
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: BackgroundFile) -> None:
         super().__init__(magic_bytes=8)
-        self.all = hashlib.sha256()
         self.nonbody = hashlib.sha256()
         self._file = file
         self._discarding = False
@@ -275,4 +259,3 @@ class _HashingSink(_MessageSink):
     def _put(self, view: memoryview) -> None:
         if not self._discarding:
             self._file.write(view)
-            self.all.update(view)

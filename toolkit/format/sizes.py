@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from toolkit.format.arrays import value_offsets
 from toolkit.format.compact import compact_batch
 
 __all__ = ["padding_bytes", "row_bytes"]
@@ -40,14 +40,14 @@ def _value_bytes(array: pa.Array) -> NDArray[np.int64]:
         children = [_value_bytes(array.field(i)) for i in range(dtype.num_fields)]
         return sum(children, start=np.ones(len(array), np.int64))
     if pa.types.is_list(dtype) or pa.types.is_large_list(dtype):
-        offsets = np.asarray(array.offsets, np.int64)
-        ends = np.concatenate(([0], np.cumsum(_value_bytes(array.values))))
+        offsets = value_offsets(array).astype(np.int64)
+        ends = np.concatenate((np.zeros(1, np.int64), np.cumsum(_value_bytes(array.values))))
         return ends[offsets[1:]] - ends[offsets[:-1]] + 9
     if pa.types.is_fixed_size_list(dtype):
         size = dtype.list_size
         values = _value_bytes(array.values)[array.offset * size : (array.offset + len(array)) * size]
         return np.asarray(values.reshape(len(array), size).sum(axis=1) + 1, np.int64)
     if dtype in (pa.binary(), pa.string(), pa.large_binary(), pa.large_string()):
-        lengths = np.asarray(pc.binary_length(array).fill_null(0), np.int64)
+        lengths = np.diff(value_offsets(array)).astype(np.int64)  # what is compact has nothing under its nulls
         return lengths + (5 if dtype in (pa.binary(), pa.string()) else 9)
     return np.full(len(array), max(1, dtype.bit_width // 8) + 1, np.int64)

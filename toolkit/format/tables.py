@@ -10,6 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from toolkit.errors import CorruptTableError
+from toolkit.format.arrays import numbers, to_array
 from toolkit.format.shard import ShardRecord
 
 __all__ = [
@@ -150,15 +151,15 @@ def parse_shard_tables(files: Sequence[tuple[str, bytes]]) -> ShardIndex:
 
 def _array(table: pa.Table, name: str) -> pa.Array:
     column = table.column(name)
-    return column.chunk(0) if column.num_chunks else pa.array([], column.type)
+    return column.chunk(0) if column.num_chunks else pa.nulls(0, column.type)
 
 
 def _numpy(array: pa.Array) -> NDArray[np.int64]:
-    return np.asarray(array.to_numpy(zero_copy_only=False), dtype=np.int64)
+    return numbers(array).astype(np.int64)
 
 
 def _encode(schema: pa.Schema, columns: Sequence[Sequence[object]]) -> bytes:
-    arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
+    arrays = [to_array(values, field.type) for values, field in zip(columns, schema, strict=True)]
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, schema) as writer:
         writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))

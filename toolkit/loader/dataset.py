@@ -12,14 +12,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from toolkit._native.chunks import FetchBuffer
 from toolkit.errors import CorruptTableError, NotFoundError, UsageError, did_you_mean
-from toolkit.format.layout import leaf_name
 from toolkit.format.manifest import Manifest
 from toolkit.format.pin import Version, read_table, resolve
-from toolkit.format.schema import DIGEST, IMAGE_TYPE, KEY, Column, Kind
+from toolkit.format.schema import DIGEST, KEY, Column, Kind
 from toolkit.format.tables import ShardIndex, parse_label_table, parse_schema_table, parse_shard_tables
 from toolkit.loader.fetch import Fetcher
+from toolkit.loader.samples import Samples
 
 if TYPE_CHECKING:
     from toolkit.loader.dry_run import DryRun
@@ -119,13 +118,14 @@ class Dataset:
     """Samples of one split, by row; or a view of some of them. Safe from any thread; pickles as path and pin.
 
     `len(ds)`, `ds[i]` (a dict of column -> value, with "__key__"), `ds[a:b]` (a view). Image values are the stored
-    bytes, labels are ints or None.
+    bytes, or uint8 (height, width, 3) where the encoding is raw; labels are ints or None.
     """
 
     def __init__(self, opened: _Opened, columns: tuple[Column, ...], rows: NDArray[np.int64] | None) -> None:
         self._opened = opened
         self._columns = columns
         self._rows = rows
+        self._samples: Samples | None = None
 
     def __len__(self) -> int:
         return self._opened.index.rows if self._rows is None else len(self._rows)
@@ -141,7 +141,10 @@ class Dataset:
         index = operator.index(index)
         if not -len(self) <= index < len(self):
             raise IndexError(f"sample {index} of {len(self)}")
-        return self._sample(int(self.rows(np.array([index % len(self)], np.int64))[0]))
+        if self._samples is None:
+            self._samples = Samples(self.fetcher, self.schema, self._columns)
+        position = index % len(self)
+        return self._samples.read(position if self._rows is None else int(self._rows[position]))
 
     def __repr__(self) -> str:
         names = ", ".join(column.name for column in self._columns)
@@ -286,18 +289,6 @@ class Dataset:
         from toolkit.loader.dry_run import dry_run
 
         return dry_run(self, pipeline, samples)
-
-    def _sample(self, row: int) -> dict[str, Any]:
-        located = self.fetcher.locate(np.array([row], np.int64))
-        sample: dict[str, Any] = {KEY: self.fetcher.keys(located)[0]}
-        for column in self._columns:
-            if column.kind is Kind.IMAGE and self.schema.field(column.name).type == IMAGE_TYPE:
-                sample[column.name] = self.fetcher.variable(
-                    leaf_name(column.name, "bytes"), located, FetchBuffer()
-                ).bytes(0)
-            else:
-                sample[column.name] = self.fetcher.values(column.name, located)[0]
-        return sample
 
     def check_row(self, row: int) -> None:
         """Read every stored byte of row `row` of the view, its key and digest too. Raises CorruptShardError."""

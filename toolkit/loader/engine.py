@@ -28,7 +28,6 @@ from toolkit.memory.pool import BlockPool
 __all__ = ["Engine", "PlannedBatch"]
 
 _PARTS_A_THREAD = 2  # enough that no thread idles at the end of a batch, few enough that the GIL is taken rarely
-_LARGEST_PART = 16  # samples; bounds how long close() and Ctrl-C wait
 _LOOK_SECONDS = 0.1  # between looks at functions of the user's own
 _LEAVE_SECONDS = 0.1  # that close() waits for them
 
@@ -107,6 +106,7 @@ class Engine:
         self._pool = BlockPool(keep=prefetch + 2)
         self._in_flight: deque[FilledBatch] = deque()
         self._work = _Work(stages, fetcher, finish)
+        self._largest_part = min((stage.largest_part for stage in stages), default=1)
         self._waited: FilledBatch | None = None
         self._leave: float | None = None
         self._pid = os.getpid()
@@ -187,7 +187,7 @@ class Engine:
 
     def _submit(self, planned: PlannedBatch) -> None:
         samples = len(planned.rows)
-        size = max(1, min(_LARGEST_PART, -(-samples // (self._threads * _PARTS_A_THREAD))))
+        size = max(1, min(self._largest_part, -(-samples // (self._threads * _PARTS_A_THREAD))))
         starts = range(0, samples, size)
         columns = {stage.name: stage.allocate(samples, self._pool) for stage in self._work.stages}
         present = {stage.name: np.ones(samples, np.bool_) for stage in self._work.stages if stage.optional}

@@ -13,7 +13,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from toolkit._native.chunks import READ_NULL, READ_OK, Body, FetchBuffer, fetch_binary, fetch_fixed
+from toolkit._native.chunks import READ_NULL, READ_OK, Body, FetchBuffer, fetch_binary, fetch_bytes, fetch_fixed
+from toolkit._native.samples import FileIdentity
 from toolkit.errors import CorruptShardError
 from toolkit.format.layout import FixedLayout, VariableLayout, column_layouts, leaf_layouts
 from toolkit.format.reader import ShardReader, read_failure
@@ -100,6 +101,21 @@ class Fetcher:
         bodies = [readers[shard].body(batch) for shard, batch in zip(shards, batches.tolist(), strict=True)]
         return Located(rows, inner, bodies)
 
+    @property
+    def batch_start(self) -> NDArray[np.int64]:
+        """int64 (batches + 1,): first row of each record batch, and the number of rows."""
+        return self._index.batch_start
+
+    def open_batch(self, batch: int) -> tuple[Body, FileIdentity]:
+        """Open record batch number `batch` of the split; return its body and its file's identity.
+
+        Raises:
+            CorruptShardError: As locate().
+        """
+        reader = self._reader(int(self._index.batch_shard[batch]))
+        reader.check_identity()
+        return reader.body(batch), reader.identity
+
     def fixed(self, leaf: str, located: Located, out: NDArray[np.uint8]) -> NDArray[np.bool_]:
         """Copy a fixed-width leaf to `out` (uint8, rows * width); return which rows are null (zeros there)."""
         layout = self._fixed[leaf]
@@ -133,6 +149,23 @@ class Fetcher:
         self._check(failed, leaf, located, statuses, chunks)
         return Variable(addresses, lengths, buffer)
 
+    def bytes(self, leaf: str, located: Located) -> list[bytes | None]:
+        """Return the values of a leaf of bytes or text, as they are stored; None where null."""
+        layout = self._variable[leaf]
+        statuses, chunks = _outcome(located)
+        values, failed = fetch_bytes(
+            located.bodies,
+            located.inner,
+            layout.validity,
+            layout.offsets,
+            layout.data,
+            layout.offset_width,
+            statuses,
+            chunks,
+        )
+        self._check(failed, leaf, located, statuses, chunks)
+        return values
+
     def values(self, column: str, located: Located) -> list[Any]:
         """Return the values of a column of any type as Python objects, None where null."""
         layout = self._columns[column]
@@ -141,7 +174,7 @@ class Fetcher:
             try:
                 out.append(python_value(read_rows(body, layout, inner, 1)[0]))
             except DamagedValueError as error:
-                raise self._corrupt(int(located.rows[i]), column, error.status, error.chunk) from error
+                raise self.corrupt(int(located.rows[i]), column, error.status, error.chunk) from error
         return out
 
     def keys(self, located: Located) -> list[str]:
@@ -178,9 +211,10 @@ class Fetcher:
         if not failed:
             return
         i = int(np.flatnonzero((statuses != READ_OK) & (statuses != READ_NULL))[0])
-        raise self._corrupt(int(located.rows[i]), leaf, int(statuses[i]), int(chunks[i]))
+        raise self.corrupt(int(located.rows[i]), leaf, int(statuses[i]), int(chunks[i]))
 
-    def _corrupt(self, row: int, leaf: str, status: int, chunk: int) -> CorruptShardError:
+    def corrupt(self, row: int, leaf: str, status: int, chunk: int) -> CorruptShardError:
+        """Return the error that says why a value of a leaf can't be trusted: a READ_ status and its chunk."""
         # A key that can't be read has no name to give: asking for it again would end here again.
         shard, key = (self._shard_path(row), "?") if leaf == KEY else self.place(row)
         column = leaf.replace("\0", ".")

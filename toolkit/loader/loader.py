@@ -22,6 +22,7 @@ from toolkit.loader.stages import make_stages
 from toolkit.loader.stats import LoaderStats
 from toolkit.pipelines.build import compile_pipeline
 from toolkit.pipelines.slots import Pipeline
+from toolkit.processors import processors
 
 __all__ = ["Loader", "LoaderOptions", "Remainder"]
 
@@ -268,7 +269,7 @@ def _member(kind: type[_Member], name: str, value: object) -> _Member:
 
 def _thread_count(threads: int | str) -> int:
     if threads == "auto":
-        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        return processors()
     if isinstance(threads, str):
         if not threads.isdecimal():
             raise UsageError(f"threads must be a number or 'auto', got {threads!r}")

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from toolkit._native.chunks import FetchBuffer
 from toolkit.format.layout import leaf_name
-from toolkit.format.schema import IMAGE_TYPE
+from toolkit.format.schema import IMAGE_TYPE, RAW_IMAGE_TYPE
 from toolkit.loader.fetch import Fetcher, Located
+from toolkit.loader.raw_images import raw_images, raw_pixels
 
 __all__ = ["ColumnReader", "Stored", "make_reader"]
 
@@ -82,10 +83,20 @@ class _BytesReader(ColumnReader):
         self._text = text
 
     def read(self, located: Located, buffer: FetchBuffer) -> Stored:
-        fetched = self.fetcher.variable(self._leaf, located, buffer)
-        taken = [fetched.bytes(i) for i in range(len(located.rows))]
+        taken = self.fetcher.bytes(self._leaf, located)
         values = [None if t is None else t.decode() for t in taken] if self._text else taken
-        return Stored(values, fetched.lengths >= 0, int(fetched.lengths[fetched.lengths > 0].sum()))
+        return Stored(values, _there(taken), sum(len(t) for t in taken if t is not None))
+
+
+class _RawImageReader(ColumnReader):
+    """Images that are stored as pixels: uint8 (height, width, 3)."""
+
+    def read(self, located: Located, buffer: FetchBuffer) -> Stored:
+        pixels = raw_pixels(self.fetcher, self.column, located, buffer)
+        values = [
+            None if image is None else image.copy() for image in raw_images(self.fetcher, self.column, located, pixels)
+        ]
+        return Stored(values, _there(values), int(pixels.lengths[pixels.lengths > 0].sum()))
 
 
 class _ValueReader(ColumnReader):
@@ -96,10 +107,17 @@ class _ValueReader(ColumnReader):
         return Stored(values, _there(values))
 
 
-def make_reader(column: str, dtype: pa.DataType, fetcher: Fetcher, *, as_bytes: bool = False) -> ColumnReader:
-    """Return the reader of a column of that stored type; `as_bytes` reads text as its UTF-8 bytes."""
-    if dtype == IMAGE_TYPE:
+def make_reader(
+    column: str, dtype: pa.DataType, fetcher: Fetcher, *, as_bytes: bool = False, image: bool = True
+) -> ColumnReader:
+    """Return the reader of a column of that stored type.
+
+    `as_bytes` reads text as its UTF-8 bytes; `image` takes a struct that could be an image for one.
+    """
+    if dtype == IMAGE_TYPE and image:
         return _BytesReader(column, leaf_name(column, "bytes"), False, fetcher)
+    if dtype == RAW_IMAGE_TYPE and image:
+        return _RawImageReader(column, fetcher)
     if dtype in _TEXT or dtype in _BINARY:
         return _BytesReader(column, column, dtype in _TEXT and not as_bytes, fetcher)
     if pa.types.is_boolean(dtype):

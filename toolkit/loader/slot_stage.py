@@ -20,9 +20,12 @@ from toolkit.pipelines.image import CompiledImage, Failure
 from toolkit.pipelines.randomness import sample_keys
 from toolkit.pipelines.spec import step_text
 from toolkit.pipelines.state import State
+from toolkit.pipelines.value_steps import Python
 from toolkit.pipelines.values import StepFailureError, Values
 
 __all__ = ["ImageStage", "SlotStage"]
+
+_SLOW_PART = 16  # samples that take milliseconds each
 
 
 class SlotStage(ColumnStage):
@@ -38,6 +41,8 @@ class SlotStage(ColumnStage):
         self._random = compiled.slot.is_random
         self.optional = compiled.slot.optional
         self.dtype = compiled.output.dtype
+        if any(isinstance(step, Python) for step in compiled.slot.steps):
+            self.largest_part = _SLOW_PART
 
     def allocate(self, samples: int, pool: BlockPool) -> Any:
         """Return (samples, *shape) of the slot's dtype, or a list."""
@@ -108,8 +113,10 @@ class SlotStage(ColumnStage):
 class ImageStage(SlotStage):
     """A slot that decodes images: straight into the batch, unless more steps follow.
 
-    How images are stored decides `_fetch` and `_decode`; what is stored otherwise overrides those two.
+    How images are stored decides `_fetch` and `_decode`; what is stored otherwise overrides them.
     """
+
+    largest_part = _SLOW_PART
 
     def __init__(
         self,
@@ -162,7 +169,7 @@ class ImageStage(SlotStage):
         return [None] * samples if shape is None else np.empty((samples, *shape), self._image.dtype)
 
     def _fetch(self, part: Part, memory: WorkerMemory) -> Variable:
-        """Copy the part's images out of the shards."""
+        """Copy the part's images out of the shards; length -1 is missing."""
         return self._fetcher.variable(self._leaf, part.located, memory.fetched)
 
     def _decode(

@@ -89,10 +89,12 @@ class ColumnStage(ABC):
         name: What it is called in batches.
         optional: Whether samples may lack it: then Part.present has its name.
         dtype: Of the arrays it fills, "bfloat16" where their uint16 mean that; None for lists of other things.
+        largest_part: Samples that one call of fill() takes at the most; bounds how long close() and Ctrl-C wait.
     """
 
     optional = False
     dtype: str | None = None
+    largest_part = 256
 
     def __init__(self, name: str, fetcher: Fetcher, stats: LoaderStats) -> None:
         self.name = name

@@ -10,8 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from toolkit.format.layout import leaf_name
-from toolkit.format.schema import IMAGE_TYPE, Column
+from toolkit.format.schema import IMAGE_TYPE, RAW_IMAGE_TYPE, Column, Kind
 from toolkit.loader.fetch import Fetcher
+from toolkit.loader.raw_stage import RawImageStage
 from toolkit.loader.readers import ColumnReader, make_reader
 from toolkit.loader.slot_stage import ImageStage, SlotStage
 from toolkit.loader.stage import ColumnStage, Part, WorkerMemory, allocate, missing_value
@@ -59,9 +60,8 @@ def make_stages(
         slots = [each for each in compiled if each.slot.column == column.name]
         stages += [_slot_stage(each, schema, fetcher, stats, seed) for each in slots]
         if not slots:
-            stages.append(
-                StoredStage(make_reader(column.name, schema.field(column.name).type, fetcher), fetcher, stats)
-            )
+            dtype, image = schema.field(column.name).type, column.kind is Kind.IMAGE
+            stages.append(StoredStage(make_reader(column.name, dtype, fetcher, image=image), fetcher, stats))
     return stages
 
 
@@ -73,5 +73,7 @@ def _slot_stage(
     reader = make_reader(column, dtype, fetcher, as_bytes=compiled.reads_bytes)
     if compiled.image is None:
         return SlotStage(compiled, reader, seed, stats)
+    if dtype == RAW_IMAGE_TYPE:
+        return RawImageStage(compiled, compiled.image, leaf_name(column, "pixels"), reader, seed, stats)
     leaf = leaf_name(column, "bytes") if dtype == IMAGE_TYPE else column
     return ImageStage(compiled, compiled.image, leaf, reader, seed, stats)

@@ -15,10 +15,11 @@ from toolkit.errors import NotFoundError, UsageError, did_you_mean
 from toolkit.format.layout import leaf_name
 from toolkit.format.manifest import Manifest, Split
 from toolkit.format.pin import Version, read_table, resolve
-from toolkit.format.schema import KEY, Column, Kind
+from toolkit.format.schema import KEY, RAW_IMAGE_TYPE, Column, Kind
 from toolkit.format.tables import parse_label_table
 from toolkit.loader.dataset import Dataset
 from toolkit.loader.dataset import open as open_dataset
+from toolkit.loader.raw_images import RawSizes, raw_sizes
 
 __all__ = [
     "ClassCount",
@@ -36,6 +37,7 @@ __all__ = [
 _TOP_CLASSES = 20
 _CHUNK_ROWS = 64
 _JPEG_MAGIC = b"\xff\xd8\xff"
+_RAW = "raw"  # in place of a file format
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -283,7 +285,11 @@ def _headers(dataset: Dataset, column: str, rows: NDArray[np.int64]) -> list[dic
     buffer = FetchBuffer()
     for start in range(0, len(rows), _CHUNK_ROWS):
         part = rows[start : start + _CHUNK_ROWS]
-        values = dataset.fetcher.variable(leaf_name(column, "bytes"), dataset.fetcher.locate(part), buffer)
+        located = dataset.fetcher.locate(part)
+        if dataset.schema.field(column).type == RAW_IMAGE_TYPE:
+            found += _raw_headers(raw_sizes(dataset.fetcher, column, located))
+            continue
+        values = dataset.fetcher.variable(leaf_name(column, "bytes"), located, buffer)
         for i in range(len(part)):
             data = values.bytes(i)
             if data is None:
@@ -291,6 +297,18 @@ def _headers(dataset: Dataset, column: str, rows: NDArray[np.int64]) -> list[dic
             else:
                 width, height, kind, rotated = _header(data) or (None, None, None, None)
                 found.append({"bytes": len(data), "width": width, "height": height, "format": kind, "rotated": rotated})
+    return found
+
+
+def _raw_headers(sizes: RawSizes) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    for i in range(len(sizes.missing)):
+        if sizes.missing[i]:
+            found.append({"bytes": None})
+        else:
+            height, width, channels = sizes.shape(i)
+            nbytes = height * width * channels
+            found.append({"bytes": nbytes, "width": width, "height": height, "format": _RAW, "rotated": False})
     return found
 
 
@@ -350,6 +368,8 @@ def _first_sample(dataset: Dataset, row: int, names: dict[str, tuple[str, ...]])
     return FirstSample(split=dataset.split, row=row, key=sample[KEY], labels=labels, images=images)
 
 
-def _sample_image(data: bytes) -> SampleImage:
+def _sample_image(data: bytes | NDArray[np.uint8]) -> SampleImage:
+    if isinstance(data, np.ndarray):
+        return SampleImage(bytes=data.nbytes, width=data.shape[1], height=data.shape[0], format=_RAW)
     width, height, kind, _ = _header(data) or (None, None, None, None)
     return SampleImage(bytes=len(data), width=width, height=height, format=kind)

@@ -25,11 +25,13 @@ from toolkit.format.digest import sample_digests
 from toolkit.format.manifest import LabelCounts
 from toolkit.format.pin import resolve
 from toolkit.format.reader import ShardReader, read_failure
-from toolkit.format.schema import DIGEST, KEY, Kind
+from toolkit.format.schema import DIGEST, KEY, RAW_IMAGE_TYPE, Kind
 from toolkit.loader.dataset import Dataset, open
+from toolkit.loader.raw_images import size_fault
 from toolkit.pipelines.build import compile_pipeline
 from toolkit.pipelines.image import CompiledImage
 from toolkit.pipelines.slots import pipeline, slot
+from toolkit.processors import processors
 from toolkit.storage.local import storage_errors
 
 __all__ = ["Finding", "Level", "VerifyResult", "verify"]
@@ -109,7 +111,7 @@ def verify(
     total = sum(split.bytes for split in version.manifest.splits.values())
     findings: list[Finding] = []
     done = 0
-    with ThreadPoolExecutor(jobs or os.cpu_count() or 1, thread_name_prefix="toolkit-verify") as pool:
+    with ThreadPoolExecutor(jobs or processors(), thread_name_prefix="toolkit-verify") as pool:
         try:
             for (check, shard), found in zip(work, pool.map(lambda item: item[0].shard(item[1]), work), strict=True):
                 findings += found
@@ -243,11 +245,16 @@ class _SplitCheck:
                     text = f"{where}: its digest is another than when it was packed"
                     yield self._finding(shard, "sample", text, first + place, keys[place])
         for name, decoder in self._decoders.items():
-            encoded = pc.struct_field(records.column(name), "bytes")  # .field() would leave the struct's own nulls out
+            images = records.column(name)
+            # .field() would leave the struct's own nulls out.
+            encoded = None if images.type == RAW_IMAGE_TYPE else pc.struct_field(images, "bytes")
             for place in range(records.num_rows):
                 if self._cancelled.is_set():
                     return
-                fault = _decode_fault(decoder, encoded[place].as_py(), scratch)
+                if encoded is None:
+                    fault = _raw_fault(images[place])
+                else:
+                    fault = _decode_fault(decoder, encoded[place].as_py(), scratch)
                 if fault is not None:
                     text = f"{self._where(reader, first + place, keys[place])}, column {name}: {fault}"
                     yield self._finding(shard, "sample", text, first + place, keys[place], kind="sample")
@@ -297,3 +304,10 @@ def _decode_fault(decoder: CompiledImage, encoded: bytes | None, scratch: Scratc
     except (ImageError, ValueError, MemoryError) as error:
         return str(error)
     return None
+
+
+def _raw_fault(image: pa.StructScalar) -> str | None:
+    if not image.is_valid or not all(image[name].is_valid for name in image):
+        return None
+    nbytes = image["pixels"].as_buffer().size
+    return size_fault(nbytes, image["height"].as_py(), image["width"].as_py(), image["channels"].as_py())

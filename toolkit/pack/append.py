@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterator, Mapping
 
 import numpy as np
+import pyarrow as pa
 import xxhash
 from numpy.typing import NDArray
 
@@ -14,7 +15,7 @@ from toolkit.format.layout import column_layouts
 from toolkit.format.manifest import LabelCounts, Split
 from toolkit.format.pin import read_table, resolve
 from toolkit.format.reader import ShardReader, read_failure
-from toolkit.format.schema import KEY
+from toolkit.format.schema import KEY, Column
 from toolkit.format.tables import parse_label_table, parse_schema_table, parse_shard_tables
 from toolkit.format.values import DamagedValueError, read_rows
 from toolkit.sources.base import Survey
@@ -58,8 +59,8 @@ class Base:
 
     def check_columns(self, survey: Survey) -> None:
         """Raise UsageError when the input's columns are not those of the dataset."""
-        mine = {one.name: (one.kind.value, str(self.schema.field(one.name).type)) for one in self.manifest.columns}
-        theirs = {one.name: (one.kind.value, str(survey.types[one.name])) for one in survey.columns}
+        mine = {one.name: _facts(one, self.schema.field(one.name).type) for one in self.manifest.columns}
+        theirs = {one.name: _facts(one, survey.types[one.name]) for one in survey.columns}
         for name in [*mine, *theirs]:
             if mine.get(name) != theirs.get(name):
                 raise UsageError(
@@ -77,7 +78,9 @@ class Base:
         Raises:
             CorruptShardError: A shard isn't what was packed: an append must not build on it.
         """
-        digests = b"".join(xxhash.xxh3_128_digest(key.encode()) for key in self._keys())
+        digests = bytearray()
+        for key in self._keys():
+            digests += xxhash.xxh3_128_digest(key.encode())
         return np.frombuffer(digests, np.uint64).reshape(-1, 2)
 
     def joined_splits(self, added: Mapping[str, Split]) -> dict[str, Split]:
@@ -125,5 +128,12 @@ def _widened(split: Split, widths: Mapping[str, int]) -> Split:
     return Split(rows=split.rows, bytes=split.bytes, labels=labels, tables=split.tables)
 
 
-def _column_text(column: tuple[str, str] | None) -> str:
-    return "missing" if column is None else f"{column[0]} ({column[1]})"
+def _facts(column: Column, dtype: pa.DataType) -> tuple[str, str, str | None]:
+    return column.kind.value, str(dtype), column.encoding
+
+
+def _column_text(column: tuple[str, str, str | None] | None) -> str:
+    if column is None:
+        return "missing"
+    kind, dtype, encoding = column
+    return f"{kind} ({dtype})" if encoding is None else f"{kind} ({dtype}, {encoding})"

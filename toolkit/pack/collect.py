@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from toolkit.errors import ExistsError
-from toolkit.format.commit import locked
-from toolkit.format.pin import JOURNAL, MANIFESTS, REPORTS, SHARDS, TABLES, Version, read_table, resolve
+from toolkit.format.commit import locked, remove_temporaries
+from toolkit.format.pin import MANIFESTS, REPORTS, SHARDS, TABLES, Version, read_table, resolve
 from toolkit.format.tables import parse_shard_tables
+from toolkit.pack.journal import Journal
 from toolkit.storage.local import fsync_directory, storage_errors
 
 __all__ = ["Collection", "collect"]
@@ -42,7 +44,8 @@ def collect(root: str, *, keep: Sequence[str] = (), delete: bool = False) -> Col
     """
     resolve(root)  # no dataset there: say so before a lock file is made
     with locked(root):
-        if os.path.isdir(os.path.join(root, JOURNAL)):
+        journal = Journal(root)
+        if journal.is_unfinished():
             raise ExistsError(
                 f"{root!r} holds an unfinished pack: run it again to finish it, or pack with --on-existing overwrite"
             )
@@ -52,6 +55,8 @@ def collect(root: str, *, keep: Sequence[str] = (), delete: bool = False) -> Col
         with storage_errors("collect", root):
             nbytes = sum(os.path.getsize(os.path.join(root, name)) for name in garbage)
             if delete:
+                remove_temporaries(root)
+                journal.discard()
                 _remove(root, garbage)
     return Collection(kept=tuple(versions), files=tuple(garbage), bytes=nbytes, deleted=delete)
 
@@ -81,6 +86,7 @@ def _remove(root: str, names: Sequence[str]) -> None:
     for folder in _ORDER:
         mine = [name for name in names if name.startswith(f"{folder}/")]
         for name in mine:
-            os.unlink(os.path.join(root, name))
+            with contextlib.suppress(FileNotFoundError):  # a temporary file, gone with the others
+                os.unlink(os.path.join(root, name))
         if mine:
             fsync_directory(os.path.join(root, folder))

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from toolkit.errors import UsageError
+from toolkit.format.encodings import KEEP, ImageEncoding
 from toolkit.format.kinds import Kind
 from toolkit.sources.imagefolder import LabelMode
-from toolkit.sources.options import Missing, SourceKind, SourceOptions
+from toolkit.sources.options import Missing, SourceKind, SourceOptions, VerifyImages
 from toolkit.sources.reject import Reject
 from toolkit.sources.scan import is_utf8, printable
 
@@ -17,6 +18,7 @@ __all__ = ["DEFAULT_SHARD_BYTES", "OnExisting", "PackJob", "PackPlan", "PackResu
 
 DEFAULT_SHARD_BYTES = 256 * 1024 * 1024
 _LEAST_SHARD_BYTES = 64 * 1024
+_MOST_SHORT_SIDE = 65535  # what a resize can make
 
 
 class OnExisting(enum.Enum):
@@ -39,6 +41,9 @@ class PackJob:
         dataset: The folder of the dataset.
         source_kind: What the input is; found from its content when None.
         shard_bytes: Size that shards are filled up to.
+        verify_images: How much of each image is looked at; what fails is rejected.
+        image_encoding: How images are stored.
+        short_side: Images whose shorter side is longer are made smaller, so that it has this many pixels.
         jobs: Slices packed at the same time. Never changes the result.
         on_existing: What to do when the dataset is there already.
         extend_classes: An append may bring new classes; their ids come behind the old ones.
@@ -65,6 +70,9 @@ class PackJob:
     exclude: tuple[str, ...] = ()
     missing: Missing = Missing.ERROR
     raw: bool = False
+    verify_images: VerifyImages = VerifyImages.HEADER
+    image_encoding: ImageEncoding = KEEP
+    short_side: int | None = None
     jobs: int = 1
     limit: int | None = None
     on_existing: OnExisting = OnExisting.REFUSE
@@ -81,10 +89,16 @@ class PackJob:
                 raise UsageError(f"{printable(text)!r} is not valid UTF-8, which names and metadata are")
         if self.shard_bytes < _LEAST_SHARD_BYTES:
             raise UsageError(f"a shard size of {self.shard_bytes} bytes is too small: give at least 64KiB")
-        for name, least in (("jobs", 1), ("max_rejects", 0), ("limit", 1)):
+        for name, least in (("jobs", 1), ("max_rejects", 0), ("limit", 1), ("short_side", 1)):
             value = getattr(self, name)
             if value is not None and value < least:
                 raise UsageError(f"{name.replace('_', '-')} must be at least {least}, got {value}")
+        if self.short_side is not None and self.image_encoding == KEEP:
+            raise UsageError(
+                "--short-side needs --image-encoding jpeg:QUALITY or raw: keep stores the source's bytes as they are"
+            )
+        if self.short_side is not None and self.short_side > _MOST_SHORT_SIDE:
+            raise UsageError(f"short-side must be at most {_MOST_SHORT_SIDE}, got {self.short_side}")
 
         if self.extend_classes and self.on_existing is not OnExisting.APPEND:
             raise UsageError("--extend-classes means nothing without --on-existing append: leave it out")
@@ -109,6 +123,7 @@ class PackJob:
             exclude=self.exclude,
             missing=self.missing,
             raw=self.raw,
+            verify_images=self.verify_images,
         )
 
     def allowed_rejects(self, samples: int) -> int:
@@ -128,11 +143,12 @@ class PlannedSplit:
 
 @dataclass(frozen=True, kw_only=True)
 class PackPlan:
-    """What a pack would do, found by the survey alone."""
+    """What a pack would do, found by the survey alone: columns with their kinds, image columns with their encodings."""
 
     source_kind: str
     splits: dict[str, PlannedSplit]
     columns: dict[str, str]
+    encodings: dict[str, str]
     classes: tuple[str, ...] | None
     skipped: dict[str, int]
     rejects: list[Reject]

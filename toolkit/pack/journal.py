@@ -1,12 +1,14 @@
 """What a pack has finished so far, on disk: a killed pack goes on where it was, with the same result.
 
 DATASET/.journal/job.json says what is packed and how; <split>-<slice>.json says what a slice came to, and lies there
-only when its shards do; <split>-<slice>.keys has a 128-bit hash of each key. The folder goes with the commit.
+only when its shards do; <split>-<slice>.keys has a 128-bit hash of each key. `pin` names the version that is about to
+be committed: where that is the current one, nothing is unfinished. The folder goes after the commit.
 """
 
 from __future__ import annotations
 
 import contextlib
+import mmap
 import os
 import shutil
 
@@ -15,15 +17,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolkit.errors import ExistsError
-from toolkit.format.pin import JOURNAL, SHARDS
+from toolkit.format.pin import JOURNAL, MANIFEST, SHARDS
 from toolkit.format.shard import ShardRecord
+from toolkit.format.tables import sha256
 from toolkit.sources.reject import Reject
-from toolkit.storage.local import storage_errors, write_durable
+from toolkit.storage.local import TEMPORARY_PREFIX, fsync_directory, storage_errors, write_durable
 
 __all__ = ["Journal", "SliceResult"]
 
 _JOB = "job.json"
+_PIN = "pin"
 _HASH_BYTES = 16
+_NO_HASHES = np.empty((0, 2), np.uint64)  # nothing can't be mapped
 
 
 class SliceResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,6 +54,11 @@ class Journal:
         self._root = root
         self._folder = os.path.join(root, JOURNAL)
 
+    @property
+    def folder(self) -> str:
+        """Where the journal lies; what else is put there goes with it."""
+        return self._folder
+
     def begin(self, job: dict[str, object]) -> dict[tuple[str, int], SliceResult]:
         """Start, or go on where a killed pack of the same job stopped; return the slices that are finished.
 
@@ -62,6 +72,7 @@ class Journal:
                 shutil.rmtree(self._folder, ignore_errors=True)
                 os.mkdir(self._folder)
             write_durable(path, msgspec.json.encode(job, order="sorted"))
+            fsync_directory(self._root)
             return {}
         now = msgspec.json.decode(msgspec.json.encode(job))
         differing = sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
@@ -71,7 +82,7 @@ class Journal:
             )
             raise ExistsError(
                 f"{self._root!r} holds an unfinished pack of another kind:{lines}\n"
-                "Give the same options to go on with it, or --on-existing overwrite to begin anew"
+                "Go on with it with the same options and versions, or begin anew with --on-existing overwrite"
             )
         return {(entry.split, entry.number): entry for entry in self._entries()}
 
@@ -83,33 +94,58 @@ class Journal:
         with storage_errors("read", path), open(path, "rb") as file:
             return file.read() == msgspec.json.encode(job, order="sorted")
 
+    def will_commit(self, pin: str) -> None:
+        """Note which version is going to be committed, so that a kill right behind the commit can be told."""
+        write_durable(os.path.join(self._folder, _PIN), pin.encode())
+
+    def is_about(self, pin: str) -> bool:
+        """Tell whether that version was going to be committed."""
+        path = os.path.join(self._folder, _PIN)
+        if not os.path.exists(path):
+            return False
+        with storage_errors("read", path), open(path, "rb") as file:
+            return file.read() == pin.encode()
+
+    def is_committed(self) -> bool:
+        """Tell whether the pack was killed between its commit and the end of its journal."""
+        path = os.path.join(self._root, MANIFEST)
+        if not os.path.exists(path):
+            return False
+        with storage_errors("read", path), open(path, "rb") as file:
+            return self.is_about(sha256(file.read()))
+
+    def is_unfinished(self) -> bool:
+        """Tell whether there is a pack to go on with."""
+        return os.path.exists(os.path.join(self._folder, _JOB)) and not self.is_committed()
+
     def discard(self) -> None:
         """Forget everything: shards of unfinished packs stay until they are collected."""
+        rubbish = os.path.join(self._root, f"{TEMPORARY_PREFIX}journal")
         with storage_errors("remove", self._folder):
             if os.path.isdir(self._folder):
-                # The job first: without it, what a kill leaves of the folder is rubbish and not a journal.
-                with contextlib.suppress(FileNotFoundError):
-                    os.unlink(os.path.join(self._folder, _JOB))
-                shutil.rmtree(self._folder)
+                # At once: a kill or a power cut leaves a whole journal or none.
+                os.rename(self._folder, rubbish)
+                fsync_directory(self._root)
+                shutil.rmtree(rubbish)
 
     def discard_if_empty(self) -> None:
         """Forget a pack that finished no slice: there is nothing to go on with."""
         if os.path.isdir(self._folder) and not any(name.endswith(".keys") for name in os.listdir(self._folder)):
             self.discard()
 
-    def record(self, result: SliceResult, key_hashes: bytes) -> None:
+    def record(self, result: SliceResult, key_hashes: bytes | mmap.mmap) -> None:
         """Note that a slice is finished. Its shards are published already."""
         stem = os.path.join(self._folder, f"{result.split}-{result.number:06d}")
         write_durable(f"{stem}.keys", key_hashes)
         write_durable(f"{stem}.json", msgspec.json.encode(result))
 
     def key_hashes(self, results: list[SliceResult]) -> list[NDArray[np.uint64]]:
-        """Return the key hashes of each slice as uint64 (rows, 2)."""
+        """Return the key hashes of each slice as uint64 (rows, 2), mapped: pages of them come in as they are read."""
         hashes = []
         for result in results:
             path = os.path.join(self._folder, f"{result.split}-{result.number:06d}.keys")
             with storage_errors("read", path):
-                hashes.append(np.fromfile(path, np.uint64).reshape(-1, 2))
+                hashes.append(np.memmap(path, np.uint64, "r").reshape(-1, 2) if result.rows else _NO_HASHES)
         return hashes
 
     def _job(self) -> dict[str, object] | None:

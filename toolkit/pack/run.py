@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import msgspec
+import pyarrow as pa
 
-from toolkit.errors import RejectsError, SourceError, UsageError
+from toolkit import __version__
+from toolkit.errors import RejectsError, SourceError, StorageError, UsageError
 from toolkit.format.commit import Transaction
-from toolkit.format.manifest import LabelCounts, Manifest, Split, TableRef
+from toolkit.format.manifest import LabelCounts, Manifest, Split, TableRef, encode_manifest
 from toolkit.format.schema import FORMAT_VERSION, Column, Kind, arrow_schema
 from toolkit.format.tables import encode_label_table, encode_schema_table, encode_shard_table, sha256
 from toolkit.pack.append import Base
@@ -22,6 +25,7 @@ from toolkit.pack.executor import run_in_order
 from toolkit.pack.job import OnExisting, PackJob, PackPlan, PackResult, PlannedSplit
 from toolkit.pack.journal import Journal, SliceResult
 from toolkit.pack.report import provenance, rejects_jsonl, rejects_text
+from toolkit.pack.shape import Shaper
 from toolkit.pack.slices import SlicePacker
 from toolkit.sources.base import Slice, Source, Survey
 from toolkit.sources.detect import make_source
@@ -38,11 +42,12 @@ Progress = Callable[[int, int | None, int, int], None]
 def plan(job: PackJob) -> PackPlan:
     """Return what `job` would do. Writes nothing; reads no more than the source must to know its columns and slices."""
     kind, source = make_source(job.source_kind, job.source_options)
-    survey = source.survey()
+    survey = _shaper(job, source, source.survey()).survey
     return PackPlan(
         source_kind=kind.value,
         splits={name: _planned([part for part in survey.slices if part.split == name]) for name in survey.splits},
         columns={column.name: column.kind.value for column in survey.columns},
+        encodings={column.name: column.encoding or "" for column in survey.columns if column.kind is Kind.IMAGE},
         classes=next(iter(survey.classes.values()), None),
         skipped=dict(survey.skipped),
         rejects=list(survey.rejects),
@@ -61,14 +66,23 @@ def pack(job: PackJob, progress: Progress = lambda *_: None) -> PackResult:
     """
     started = time.monotonic()
     _check_places(job)
-    with Transaction(job.dataset, replace=job.on_existing is not OnExisting.REFUSE) as transaction:
-        base = Base(job.dataset) if job.on_existing is OnExisting.APPEND else None
-        source, survey = _surveyed(job, base)
-        columns = _with_label_tables(survey)
-        schema = arrow_schema(columns, survey.types, survey.classes)
-        journal = Journal(job.dataset)
-        packer = SlicePacker(source, survey, schema, transaction, journal, job.shard_bytes)
-        finished = _begin(job, survey, journal, base)
+    journal = Journal(job.dataset)
+    refuse = job.on_existing is OnExisting.REFUSE
+    with Transaction(job.dataset, replace=not refuse or journal.is_committed()) as transaction:
+        ready = _prepare(job, transaction, journal)
+        again = journal.is_committed() and ready.is_finished(journal)
+        if not again:
+            left = journal.is_committed()  # by another pack, killed at its very end
+            if left:
+                journal.discard()
+            if refuse:
+                transaction.refuse_existing()
+            if left:
+                ready = _prepare(job, transaction, journal)
+        base, survey, packer = ready.base, ready.survey, ready.packer
+        if job.on_existing is OnExisting.OVERWRITE and not journal.is_of(ready.asked):
+            journal.discard()
+        finished = journal.begin(ready.asked)
         try:
             results, resumed = _pack_slices(job, packer, survey, finished, progress)
         except BaseException:
@@ -79,8 +93,9 @@ def pack(job: PackJob, progress: Progress = lambda *_: None) -> PackResult:
         allowed = job.allowed_rejects(rows + len(rejects))
         if len(rejects) > allowed:
             report = transaction.write_report(_FAILED_REPORT, rejects_jsonl(rejects))
+            noun = "sample" if len(rejects) == 1 else "samples"
             raise RejectsError(
-                f"{len(rejects)} samples rejected, {allowed} allowed; nothing was committed:{rejects_text(rejects)}\n"
+                f"{len(rejects)} {noun} rejected, {allowed} allowed; nothing was committed:{rejects_text(rejects)}\n"
                 f"All of them: {report}. Mend them, or allow them with --max-rejects {len(rejects)}"
             )
         if not rows:
@@ -91,8 +106,8 @@ def pack(job: PackJob, progress: Progress = lambda *_: None) -> PackResult:
         manifest = Manifest(
             format=FORMAT_VERSION,
             requires=(),
-            columns=columns,
-            schema=transaction.add_table(encode_schema_table(schema)),
+            columns=ready.columns,
+            schema=transaction.add_table(encode_schema_table(ready.schema)),
             splits=splits if base is None else base.joined_splits(splits),
             options=_shaping_options(job, survey),
             parent=None if base is None else base.pin,
@@ -104,8 +119,13 @@ def pack(job: PackJob, progress: Progress = lambda *_: None) -> PackResult:
             "rejects.jsonl": rejects_jsonl(rejects),
             "provenance.json": provenance(job, survey, time.monotonic() - started),
         }
+        if again and job.on_existing is not OnExisting.OVERWRITE and not journal.is_about(encode_manifest(manifest)[1]):
+            journal.discard()
+            transaction.refuse_existing()
+        journal.will_commit(encode_manifest(manifest)[1])
         pin = transaction.commit(manifest, reports)
-        journal.discard()
+        with contextlib.suppress(StorageError):  # the next pack or gc knows it for what it is
+            journal.discard()
     return PackResult(
         pin=pin,
         dataset=job.dataset,
@@ -120,6 +140,53 @@ def pack(job: PackJob, progress: Progress = lambda *_: None) -> PackResult:
         added=rows,
         resumed=resumed,
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Ready:
+    """What is known before the first slice is packed. `asked` is what the journal knows the pack by."""
+
+    base: Base | None
+    survey: Survey
+    columns: tuple[Column, ...]
+    schema: pa.Schema
+    packer: SlicePacker
+    asked: dict[str, object]
+
+    def is_finished(self, journal: Journal) -> bool:
+        """Tell whether the journal is of this pack, and every slice is in it as it is listed now."""
+        if not journal.is_of(self.asked):
+            return False
+        known = journal.begin(self.asked)
+        return all(
+            (entry := known.get((part.split, part.number))) and entry.fingerprint == self.packer.fingerprint(part)
+            for part in self.survey.slices
+        )
+
+
+def _prepare(job: PackJob, transaction: Transaction, journal: Journal) -> _Ready:
+    """Survey the source, and what is there to append to: for a pack that was killed behind its commit, what was."""
+    base = None
+    if job.on_existing is OnExisting.APPEND:
+        base = Base(job.dataset)
+        if journal.is_committed() and base.manifest.parent is not None:
+            base = Base(f"{job.dataset}@sha256:{base.manifest.parent}")
+    shaper = _surveyed(job, base)
+    survey = shaper.survey
+    columns = _with_label_tables(survey)
+    schema = arrow_schema(columns, survey.types, survey.classes)
+    asked = {
+        **_shaping_options(job, survey),
+        "source": printable(os.path.realpath(job.source)),
+        "appended to": None if base is None else base.pin,
+        "verify_images": job.verify_images.value,
+        "image_encoding": str(job.image_encoding),
+        "short_side": job.short_side,
+        # Another version of either could write the rest of the shards in other bytes.
+        "versions": {"format": FORMAT_VERSION, "pyarrow": pa.__version__, "toolkit": __version__},
+    }
+    packer = SlicePacker(shaper, schema, transaction, journal, job.shard_bytes)
+    return _Ready(base=base, survey=survey, columns=columns, schema=schema, packer=packer, asked=asked)
 
 
 def _check_places(job: PackJob) -> None:
@@ -149,30 +216,23 @@ def _with_label_tables(survey: Survey) -> tuple[Column, ...]:
     )
 
 
-def _surveyed(job: PackJob, base: Base | None) -> tuple[Source, Survey]:
+def _shaper(job: PackJob, source: Source, survey: Survey) -> Shaper:
+    return Shaper(source, survey, job.verify_images, job.image_encoding, job.short_side)
+
+
+def _surveyed(job: PackJob, base: Base | None) -> Shaper:
     """Survey the source; for an append with the class names of the dataset, so that no id moves."""
     options = job.source_options
     _, source = make_source(job.source_kind, options)
-    survey = source.survey()
+    shaper = _shaper(job, source, source.survey())
     if base is not None:
+        survey = shaper.survey
         base.check_columns(survey)
         joined = base.joined_classes(survey, extend=job.extend_classes)
         if joined != survey.classes:
             _, source = make_source(job.source_kind, replace(options, classes=next(iter(joined.values()))))
-            survey = source.survey()
-    return source, survey
-
-
-def _begin(job: PackJob, survey: Survey, journal: Journal, base: Base | None) -> dict[tuple[str, int], SliceResult]:
-    """Open the journal; return what a killed pack with the same options had finished."""
-    asked = {
-        **_shaping_options(job, survey),
-        "source": printable(os.path.realpath(job.source)),
-        "appended to": None if base is None else base.pin,
-    }
-    if job.on_existing is OnExisting.OVERWRITE and not journal.is_of(asked):
-        journal.discard()
-    return journal.begin(asked)
+            shaper = _shaper(job, source, source.survey())
+    return shaper
 
 
 def _pack_slices(
@@ -233,5 +293,8 @@ def _splits(survey: Survey, results: list[SliceResult], transaction: Transaction
 
 
 def _shaping_options(job: PackJob, survey: Survey) -> dict[str, object]:
-    """Return the options that shape samples and shards; where things lie and how many worked on it do not."""
+    """Return the options that shape samples and shards; where things lie and how many worked on it do not.
+
+    Nor does verify_images: it decides what is rejected, and the samples that are left are the same.
+    """
     return {**survey.options, "shard_bytes": job.shard_bytes}

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import mmap
+import tempfile
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from types import TracebackType
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -17,8 +22,10 @@ from toolkit.format.shard import ShardRecord, ShardWriter
 from toolkit.format.sizes import row_bytes
 from toolkit.format.tables import encode_schema_table, sha256
 from toolkit.pack.journal import Journal, SliceResult
-from toolkit.sources.base import Slice, Source, Survey
+from toolkit.pack.shape import Shaper
+from toolkit.sources.base import Slice
 from toolkit.sources.reject import Reject
+from toolkit.storage.local import storage_errors
 
 __all__ = ["Cancelled", "SlicePacker"]
 
@@ -28,7 +35,7 @@ class Cancelled(Exception):  # noqa: N818 - not an error: another slice failed, 
 
 
 class SlicePacker:
-    """Packs slices of one survey. Its pack() runs on several threads, each with its own slice.
+    """Packs slices of one survey, shaped. Its pack() runs on several threads, each with its own slice.
 
     Attributes:
         cancelled: Set it, and running slices stop.
@@ -37,15 +44,13 @@ class SlicePacker:
 
     def __init__(
         self,
-        source: Source,
-        survey: Survey,
+        shaper: Shaper,
         schema: pa.Schema,
         transaction: Transaction,
         journal: Journal,
         shard_bytes: int,
     ) -> None:
-        self._source = source
-        self._survey = survey
+        self._shaper = shaper
         self._schema = schema
         self._transaction = transaction
         self._journal = journal
@@ -67,26 +72,33 @@ class SlicePacker:
             StorageError: A shard can't be written, or the source's disk fails.
             Cancelled: The pack is stopping.
         """
+        with _KeyHashes(self._journal.folder) as hashes:
+            result = self._written(part, hashes)
+            with hashes.mapped() as data:
+                self._journal.record(result, data)
+        return result
+
+    def _written(self, part: Slice, hashes: _KeyHashes) -> SliceResult:
+        """Publish the slice's shards; add its keys to `hashes`."""
         shards = _RollingShards(self._transaction, part, self._schema, self._shard_bytes)
         rejects: list[Reject] = []
-        labels: dict[str, Counter[int | None]] = {name: Counter() for name in self._survey.classes}
-        hashes: list[bytes] = []
+        labels: dict[str, Counter[int | None]] = {name: Counter() for name in self._shaper.survey.classes}
         try:
-            for rows in self._source.read(self._survey, part):
+            for rows in self._shaper.rows(part):
                 if self.cancelled.is_set():
                     raise Cancelled
                 rejects += rows.rejects
                 shards.write(rows.batch)
                 for name, counter in labels.items():
                     counter.update(rows.batch.column(name).to_pylist())
-                hashes += [xxhash.xxh3_128_digest(key.encode()) for key in rows.batch.column(KEY).to_pylist()]
+                hashes.add(rows.batch.column(KEY).to_pylist())
                 self.on_read(rows.batch.num_rows + len(rows.rejects), rows.read_bytes)
             records = shards.finish()
         except BaseException:
             shards.abort()
             raise
         self._transaction.sync_shards()
-        result = SliceResult(
+        return SliceResult(
             split=part.split,
             number=part.number,
             source=part.source,
@@ -96,8 +108,41 @@ class SlicePacker:
             labels={name: tuple(counter.items()) for name, counter in labels.items()},
             rejects=tuple(rejects),
         )
-        self._journal.record(result, b"".join(hashes))
-        return result
+
+
+class _KeyHashes:
+    """A 128-bit hash of each key of a slice, in a file: millions of tiny rows have more than belongs into memory."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._bytes = 0
+        with storage_errors("write", folder):
+            self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - closed by __exit__
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # A full disk was told already; what is left in the buffer is for nobody.
+        with contextlib.suppress(OSError):
+            self._file.close()
+
+    def add(self, keys: list[str]) -> None:
+        with storage_errors("write", self._folder):
+            self._bytes += self._file.write(b"".join(xxhash.xxh3_128_digest(key.encode()) for key in keys))
+
+    @contextlib.contextmanager
+    def mapped(self) -> Iterator[bytes | mmap.mmap]:
+        """Give all hashes, not read into memory."""
+        with storage_errors("write", self._folder):
+            self._file.flush()
+        if not self._bytes:  # nothing can't be mapped
+            yield b""
+            return
+        with mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            yield data
 
 
 class _RollingShards:

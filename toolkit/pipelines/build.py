@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from toolkit.errors import PipelineError, did_you_mean
-from toolkit.format.schema import IMAGE_TYPE, Column, Kind
+from toolkit.format.schema import IMAGE_TYPE, RAW_IMAGE_TYPE, Column, Kind
 from toolkit.pipelines.arrays import convert_numbers
 from toolkit.pipelines.image import CompiledImage
 from toolkit.pipelines.image_steps import DecodeImage, ImageStep, Normalize
@@ -89,6 +89,8 @@ def stored_state(column: Column, dtype: pa.DataType) -> State:
     name = str(dtype) if column.kind is Kind.VALUE else column.kind.value
     if dtype == IMAGE_TYPE:
         return State(ValueKind.IMAGE, column=name)
+    if dtype == RAW_IMAGE_TYPE:
+        return State(ValueKind.RAW_IMAGE, column=name)
     if dtype in _BINARY:
         return State(ValueKind.BYTES, column=name)
     if dtype in _TEXT:

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import xxhash
 from numpy.typing import NDArray
 
 from toolkit._native.chunks import FetchBuffer
@@ -37,6 +36,7 @@ from toolkit.pipelines.image_steps import (
     Truncated,
     VFlip,
 )
+from toolkit.pipelines.randomness import step_id
 
 __all__ = ["CompiledImage", "Failure", "TruncatedImageWarning"]
 
@@ -270,7 +270,7 @@ def _split(steps: Sequence[ImageStep]) -> tuple[list[tuple[Any, ...]], dict[str,
             case _ if finish:
                 raise ValueError(f"{name} needs uint8 pixels: move normalize, cast and layout to the end")
             case _:
-                ops.append(_op(step, xxhash.xxh3_64_intdigest(f"{name}#{seen[name]}".encode())))
+                ops.append(_op(step, step_id(name, seen[name])))
         seen[name] += 1
     return ops, finish
 

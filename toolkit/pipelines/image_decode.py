@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolkit.pipelines.image_steps import DecodeImage, Mode
+from toolkit.pipelines.pillow import to_eight_bits
 
 __all__ = ["check_colour_management", "decode_with_pil"]
 
@@ -18,14 +19,13 @@ _PIL_MODES = {Mode.RGB: "RGB", Mode.GRAY: "L", Mode.RGBA: "RGBA"}
 def decode_with_pil(encoded: bytes, step: DecodeImage) -> NDArray[np.uint8]:
     """Decode any format PIL knows to uint8 (height, width, channels of the step's mode).
 
-    What PIL makes of it, with two exceptions: 16-bit gray keeps its upper bytes, as 16-bit colour does in PIL (which
-    itself cuts such values at 255); and numbers that are no pixels (modes I and F) are refused. Of an animation the
-    first frame is taken.
+    What PIL makes of it, but for 16-bit gray and numbers that are no pixels: see toolkit.pipelines.pillow. Of an
+    animation the first frame is taken.
 
     Raises:
         ValueError: It is no image, is truncated, holds no pixels, or exceeds a limit.
     """
-    from PIL import Image, ImageOps
+    from PIL import Image, ImageOps, UnidentifiedImageError
 
     if len(encoded) > step.max_bytes:
         raise ValueError(f"the image has {len(encoded)} bytes, more than max_bytes={step.max_bytes}")
@@ -35,7 +35,11 @@ def decode_with_pil(encoded: bytes, step: DecodeImage) -> NDArray[np.uint8]:
                 raise ValueError(f"{image.width}x{image.height} is more than max_pixels={step.max_pixels}")
             profile = image.info.get("icc_profile") if step.icc else None
             upright = ImageOps.exif_transpose(image) if step.exif else image
-            pixels = np.ascontiguousarray(_convert(upright, _PIL_MODES[step.mode], profile), np.uint8)
+            pixels = np.ascontiguousarray(
+                _convert(to_eight_bits(upright, image.format), _PIL_MODES[step.mode], profile), np.uint8
+            )
+    except UnidentifiedImageError as error:  # names an address in memory
+        raise ValueError("not an image: no format that is known") from error
     except Exception as error:  # PIL's plugins raise whatever damaged bytes lead them to
         raise ValueError(str(error) or type(error).__name__) from error
     return pixels[:, :, None] if pixels.ndim == 2 else pixels
@@ -51,13 +55,7 @@ def check_colour_management() -> None:
 
 def _convert(image: Any, mode: str, profile: bytes | None) -> Any:
     """Return the PIL image in another mode, in sRGB when it has a profile."""
-    from PIL import Image
-
-    if image.mode.startswith("I;16"):
-        image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
-    elif image.mode in ("I", "F"):
-        raise ValueError(f"PIL mode {image.mode} holds numbers, not pixels")
-    elif image.mode == "P":
+    if image.mode == "P":
         # To RGB at once, PIL would warn of a transparency that it leaves out.
         image = image.convert("RGBA" if "transparency" in image.info else "RGB")
     if profile:

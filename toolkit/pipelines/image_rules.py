@@ -31,7 +31,7 @@ from toolkit.pipelines.value_rules import cast_value
 __all__ = ["RULES"]
 
 _CHANNELS = {Mode.RGB: 3, Mode.GRAY: 1, Mode.RGBA: 4}
-_ENCODED = (ValueKind.STORED, ValueKind.IMAGE, ValueKind.BYTES)
+_ENCODED = (ValueKind.STORED, ValueKind.IMAGE, ValueKind.RAW_IMAGE, ValueKind.BYTES)
 _PIXELS = "uint8 height x width x channels pixels"
 
 

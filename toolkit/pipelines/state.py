@@ -17,6 +17,7 @@ class ValueKind(enum.Enum):
 
     STORED = "a stored value"
     IMAGE = "an image file"
+    RAW_IMAGE = "an image of pixels"
     BYTES = "bytes"
     TEXT = "text"
     NUMBER = "a stored number"

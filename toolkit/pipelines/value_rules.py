@@ -17,6 +17,7 @@ __all__ = ["RULES", "cast_value"]
 _STORED = (
     ValueKind.STORED,
     ValueKind.IMAGE,
+    ValueKind.RAW_IMAGE,
     ValueKind.BYTES,
     ValueKind.TEXT,
     ValueKind.NUMBER,
@@ -65,6 +66,7 @@ def _npy(step: Npy, state: State) -> State:
 def _scalar(step: Scalar, state: State) -> State:
     fix = {
         ValueKind.IMAGE: "put .decode_image() there",
+        ValueKind.RAW_IMAGE: "put .decode_image() there",
         ValueKind.TEXT: "make a number of text with .python(int, 'int64')",
         ValueKind.LIST: "lists are read by .array(dtype, shape)",
     }.get(state.kind, "only columns of numbers have scalars")
@@ -75,7 +77,8 @@ def _scalar(step: Scalar, state: State) -> State:
 
 
 def _array(step: Array, state: State) -> State:
-    fix = "put .decode_image() there" if state.kind is ValueKind.IMAGE else "single numbers are read by .scalar(dtype)"
+    images = (ValueKind.IMAGE, ValueKind.RAW_IMAGE)
+    fix = "put .decode_image() there" if state.kind in images else "single numbers are read by .scalar(dtype)"
     _stored(state, "a column of lists or raw bytes", fix, ValueKind.BYTES, ValueKind.LIST)
     return State(ValueKind.TENSOR, step.dtype, step.shape)
 

@@ -14,13 +14,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from toolkit import __version__
+from toolkit.processors import processors
 
 __all__ = ["Component", "Environment", "environment", "pil_flavour"]
 
 _LIBRARIES = ("numpy", "pyarrow", "polars", "PIL", "msgspec", "xxhash", "fsspec", "yaml", "typer", "rich")
 _OPTIONAL = {"torch": "pip install 'toolkit[torch]'", "jax": "pip install 'toolkit[jax]'"}
 _DISTRIBUTIONS = {"PIL": "pillow", "yaml": "PyYAML"}
-_NATIVE = ("image", "chunks", "permute")
+_NATIVE = ("image", "encode", "chunks", "permute")
 _REBUILD = "build the extensions: pip install -e . (needs a C compiler and the headers of libjpeg-turbo)"
 _CODECS = {"JPEG": "jpg", "PNG": "zlib", "WebP": "webp", "TIFF": "libtiff", "JPEG 2000": "jpg_2000"}
 _JPEG_VERSION = re.compile(rb"libjpeg-turbo version ([0-9][0-9.a-z]*)")
@@ -100,7 +101,7 @@ def environment() -> Environment:
         platform=platform.platform(),
         processor=_processor(),
         processors=os.cpu_count() or 1,
-        processors_usable=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
+        processors_usable=processors(),
         memory_bytes=memory.get("MemTotal"),
         memory_available_bytes=memory.get("MemAvailable"),
         memory_limit_bytes=_cgroup_memory(),

@@ -16,6 +16,13 @@ if TYPE_CHECKING:
 __all__ = ["pack_views", "plan_views"]
 
 _SHOWN_REJECTS = 5
+# What a plan takes, as the sources' surveys do it.
+_READ = {
+    "imagefolder": "files are listed, no image is read",
+    "parquet": "footers are read, and values only where they tell a kind or classes",
+    "tfrecord": "every record is read once, to find the features",
+    "webdataset": "the headers in tars are read, and compressed tars whole",
+}
 _SKIPPED = {
     "pandas_index": ("index column of pandas", "index columns of pandas"),
     "hidden": ("hidden name", "hidden names"),
@@ -57,8 +64,11 @@ def _packed(result: PackResult) -> str:
 
 def plan_views(plan: PackPlan, job: PackJob) -> list[RenderableType]:
     """Return what a pack would do."""
-    columns = ", ".join(f"{name} ({kind})" for name, kind in plan.columns.items())
-    views: list[RenderableType] = ["dry run: nothing is written, no image is read"]
+    columns = ", ".join(
+        f"{name} ({kind}, {plan.encodings[name]})" if name in plan.encodings else f"{name} ({kind})"
+        for name, kind in plan.columns.items()
+    )
+    views: list[RenderableType] = [f"dry run: nothing is written; {_READ[plan.source_kind]}"]
     for name, split in plan.splits.items():
         views.append(
             f"split {name}: {'samples not counted' if split.samples is None else count(split.samples, 'sample')}, "
@@ -66,6 +76,8 @@ def plan_views(plan: PackPlan, job: PackJob) -> list[RenderableType]:
         )
     classes = "none" if plan.classes is None else f"{len(plan.classes):,}"
     views.append(f"columns: {columns}; classes: {classes}; shard size {bytes_text(job.shard_bytes)}")
+    if job.short_side is not None:
+        views.append(f"images: resized where their shorter side has more than {job.short_side:,} pixels")
     return [*views, *_skipped(plan.skipped), *_rejects(plan.rejects, job.max_rejects)]
 
 

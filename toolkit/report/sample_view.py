@@ -1,4 +1,4 @@
-"""A sample as JSON that a person can read: bytes by their length, labels with their name."""
+"""A sample as JSON that a person can read: bytes by their length, pixels by their shape, labels with their name."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ def sample_document(sample: Mapping[str, Any], class_names: Mapping[str, tuple[s
 def _plain(value: Any) -> Any:
     if isinstance(value, bytes):
         return {"bytes": len(value)}
+    if hasattr(value, "shape") and value.shape:  # an array; importing numpy for this would be a waste
+        return {"shape": list(value.shape), "dtype": str(value.dtype)}
     if isinstance(value, Mapping):
         return {str(name): _plain(item) for name, item in value.items()}
     if isinstance(value, list | tuple):

@@ -85,6 +85,10 @@ class Source(ABC):
     def read(self, survey: Survey, part: Slice) -> Iterator[Rows]:
         """Yield the rows of a slice in pieces of a few MiB. Called from several threads, each with its own slice."""
 
+    @abstractmethod
+    def place(self, part: Slice, key: str) -> str:
+        """Return the path of the file that a sample of the slice comes from, for a reject; printable."""
+
 
 def rows_schema(survey: Survey) -> pa.Schema:
     """Return the schema of Rows.batch: the key, then every column."""

@@ -14,7 +14,7 @@ from toolkit.sources.imagefolder import DEFAULT_SPLIT
 from toolkit.sources.scan import printable
 from toolkit.storage.local import storage_errors
 
-__all__ = ["InputFile", "expand", "find_files", "group_by_split", "walk"]
+__all__ = ["InputFile", "expand", "find_files", "group_by_split", "refuse", "walk"]
 
 _BRACE = re.compile(r"\{([^{}]*)\}")
 _RANGE = re.compile(r"(\d+)\.\.(\d+)")
@@ -59,8 +59,11 @@ def find_files(
         and not any(fnmatch.fnmatch(file.name, pattern) for pattern in exclude)
     ]
     if not kept:
-        what = "after --include and --exclude" if found else f"with a name ending in {', '.join(suffixes)}"
-        raise SourceError(f"no input file {what} in {', '.join(map(repr, paths))}")
+        named = f" with a name ending in {', '.join(suffixes)}" if any(suffixes) else ""
+        what = " after --include and --exclude" if found else named
+        raise SourceError(
+            f"no input file{what} in {', '.join(map(repr, paths))}: give the folder that holds them, or the files"
+        )
     return sorted(kept, key=lambda file: file.name.split("/"))
 
 
@@ -144,13 +147,16 @@ def walk(path: str, onerror: Callable[[OSError], None] | None = None) -> Iterato
         yield folder, sorted(files)
 
 
+def refuse(error: OSError) -> None:
+    """Raise StorageError for a folder that walk() can't read: what is in it would be left out unseen."""
+    with storage_errors("read", error.filename or "a folder"):
+        raise error
+
+
 def _below(path: str, suffixes: Sequence[str]) -> list[tuple[str, str]]:
     """Return (name, path) of the file itself, or of the files below a folder."""
     if not os.path.isdir(path):
         return [(os.path.basename(path), path)]
-
-    def refuse(error: OSError) -> None:
-        raise error
 
     found = []
     for folder, files in walk(path, refuse):

@@ -9,13 +9,15 @@ import enum
 import os
 import re
 import unicodedata
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from toolkit.errors import NotFoundError, SourceError, UsageError, did_you_mean
 from toolkit.sources.classes import check_class_names, read_classes
 from toolkit.sources.reject import Reject
 from toolkit.sources.scan import (
     IMAGE_EXTENSIONS,
+    Entry,
     Found,
     Met,
     folder_id,
@@ -26,6 +28,9 @@ from toolkit.sources.scan import (
     source_folder,
     walk_images,
 )
+
+if TYPE_CHECKING:
+    from toolkit.sources.entries import Entries, Listed
 
 __all__ = [
     "Entry",
@@ -91,31 +96,12 @@ class ImageFolderOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """One image to pack.
-
-    Attributes:
-        key: Path below the source separated by "/", split and class folder included; unique.
-        path: Absolute path to open it with (its part above the source may hold surrogate escapes).
-        label: Index in the class map; None without a class folder.
-        bytes: Size when it was listed.
-        mtime_ns: When it was last changed, as listed.
-    """
-
-    key: str
-    path: str
-    label: int | None
-    bytes: int
-    mtime_ns: int = field(default=0, compare=False)
-
-
-@dataclass(frozen=True, slots=True)
 class Scan:
     """What an image folder holds.
 
     Attributes:
         splits: Images of each split, sorted by the parts of their keys in code point order; splits in the
-            order train, val, valid, validation, test. A split folder without images is an empty list.
+            order train, val, valid, validation, test. A split folder without images has none.
         classes: The class map of all splits in id order, or None for a dataset without labels.
         skipped_hidden: Hidden files and folders passed over; a folder counts once.
         skipped_not_images: Files passed over because their extension isn't an image's.
@@ -123,7 +109,7 @@ class Scan:
         rejects: Image files that can't be packed.
     """
 
-    splits: dict[str, list[Entry]]
+    splits: dict[str, Entries]
     classes: tuple[str, ...] | None
     skipped_hidden: int
     skipped_not_images: int
@@ -153,7 +139,7 @@ def scan_imagefolder(root: str | os.PathLike[str], options: ImageFolderOptions =
     top = list_folder(base)
     split_folders = _split_folders(base, top, options.split)
     met, found = _walk(base, top, split_folders, options.split)
-    if not met.lost and not any(found.values()):
+    if not met.lost and not any(map(len, found.values())):
         raise SourceError(_no_images(base, split_folders, met))
 
     classes = None
@@ -197,15 +183,18 @@ def _split_folders(base: str, top: Met, split: str | None) -> tuple[str, ...]:
     return here
 
 
-def _walk(base: str, top: Met, split_folders: tuple[str, ...], split: str | None) -> tuple[Met, dict[str, list[Found]]]:
+def _walk(base: str, top: Met, split_folders: tuple[str, ...], split: str | None) -> tuple[Met, dict[str, Listed]]:
+    from toolkit.sources.entries import Listed  # imports NumPy, and the command line this module
+
     if not split_folders:
         met = Met()
-        return met, {split or DEFAULT_SPLIT: list(walk_images(base, met))}
+        return met, {split or DEFAULT_SPLIT: Listed(base, walk_images(base, met))}
     # What lies beside the split folders counts, unless only one of these was asked for.
     met = Met() if split else Met(top.hidden, top.not_images, top.loops, lost=top.lost)
     above = frozenset({folder_id(base)})
     found = {
-        name: list(walk_images(os.path.join(base, name), met, prefix=f"{name}/", above=above)) for name in split_folders
+        name: Listed(base, walk_images(os.path.join(base, name), met, prefix=f"{name}/", above=above))
+        for name in split_folders
     }
     return met, found
 
@@ -228,7 +217,7 @@ def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
-def _is_labelled(base: str, met: Met, found: dict[str, list[Found]], options: ImageFolderOptions) -> bool:
+def _is_labelled(base: str, met: Met, found: dict[str, Listed], options: ImageFolderOptions) -> bool:
     if options.label_mode is LabelMode.NONE:
         return False
     # A class map is only given by someone who expects labels.
@@ -239,14 +228,14 @@ def _is_labelled(base: str, met: Met, found: dict[str, list[Found]], options: Im
                 "in a folder named after it, or pack without labels (--label-mode none, no --classes)."
             )
         return True
-    return any(item.folder is not None for items in found.values() for item in items)
+    return any(items.in_folders for items in found.values())
 
 
 def _class_map(
     base: str,
     siblings: list[str],
     met: Met,
-    found: dict[str, list[Found]],
+    found: dict[str, Listed],
     options: ImageFolderOptions,
 ) -> tuple[str, ...]:
     names = set(met.folders)
@@ -269,8 +258,8 @@ def _class_map(
     return options.classes
 
 
-def _unknown_class(base: str, name: str, found: dict[str, list[Found]], classes: tuple[str, ...]) -> str:
-    held = sum(item.folder == name for items in found.values() for item in items)
+def _unknown_class(base: str, name: str, found: dict[str, Listed], classes: tuple[str, ...]) -> str:
+    held = sum(items.count(name) for items in found.values())
     twin = next((one for one in classes if _composed(one) == _composed(name)), None)
     if twin is None:
         hint = did_you_mean(name, classes)
@@ -287,13 +276,8 @@ def _composed(name: str) -> str:
     return unicodedata.normalize("NFC", name)
 
 
-def _check_all_labelled(base: str, found: dict[str, list[Found]], classes: tuple[str, ...] | None) -> None:
-    bare = [
-        item.key
-        for items in found.values()
-        for item in items
-        if item.reason is None and (classes is None or item.folder is None)
-    ]
+def _check_all_labelled(base: str, found: dict[str, Listed], classes: tuple[str, ...] | None) -> None:
+    bare = [key for items in found.values() for key in items.bare(everything=classes is None)]
     if bare:
         raise SourceError(
             f"{_count(len(bare), 'image')} in {base!r} without a label, the first is {bare[0]!r}, and labels "
@@ -301,17 +285,9 @@ def _check_all_labelled(base: str, found: dict[str, list[Found]], classes: tuple
         )
 
 
-def _take(items: list[Found], ids: dict[str, int] | None, limit: int | None, rejects: list[Reject]) -> list[Entry]:
-    entries: list[Entry] = []
-    for folder, key, path, size, reason, mtime_ns in items:
-        if len(entries) == limit:
-            break
-        if reason is None:
-            label = None if ids is None or folder is None else ids[folder]
-            entries.append(Entry(key, path, label, size, mtime_ns))
-        else:
-            rejects.append(Reject(printable(path), printable(key), reason))
-    return entries
+def _take(items: Listed, ids: dict[str, int] | None, limit: int | None, rejects: list[Reject]) -> Entries:
+    rejects += (_reject(one) for before, one in items.lost if limit is None or before < limit)
+    return items.entries(ids)[:limit]
 
 
 def _reject(item: Found) -> Reject:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Iterator
 
 import pyarrow as pa
 
-from toolkit.format.schema import IMAGE_TYPE, image_column, label_column
-from toolkit.sources.base import PIECE_BYTES, ROW_OVERHEAD_BYTES, Rows, Slice, Source, Survey, rows_schema
-from toolkit.sources.imagefolder import Entry, ImageFolderOptions, scan_imagefolder
-from toolkit.sources.images import NotAnImageError, check_header
+from toolkit.format.arrays import to_array
+from toolkit.format.schema import IMAGE_TYPE, KEY, image_column, label_column
+from toolkit.sources.base import ROW_OVERHEAD_BYTES, Rows, Slice, Source, Survey, rows_schema
+from toolkit.sources.entries import NO_LABEL, Entries
+from toolkit.sources.imagefolder import ImageFolderOptions, scan_imagefolder
+from toolkit.sources.imagefolder_files import pieces, read_images
 from toolkit.sources.options import SourceKind, SourceOptions
-from toolkit.sources.reject import Reject
 from toolkit.sources.scan import printable
-from toolkit.storage.local import storage_errors
 
 __all__ = ["ImageFolderSource"]
+
+_KEYS_AT_A_TIME = 65536
 
 
 class ImageFolderSource(Source):
@@ -66,60 +69,44 @@ class ImageFolderSource(Source):
     def read(self, survey: Survey, part: Slice) -> Iterator[Rows]:
         """Read the slice's files."""
         schema = rows_schema(survey)
-        pending: list[tuple[Entry, bytes]] = []
-        rejects: list[Reject] = []
-        size = read = 0
-        for entry in part.payload:  # type: ignore[attr-defined]
-            try:
-                data = _read(entry)
-                check_header(data)
-            except NotAnImageError as fault:
-                rejects.append(Reject(source=printable(entry.path), key=entry.key, reason=str(fault)))
-            else:
-                pending.append((entry, data))
-                size += len(data)
-            read += entry.bytes
-            if size >= PIECE_BYTES:
-                yield Rows(_batch(pending, schema), tuple(rejects), read)
-                pending, rejects, size, read = [], [], 0, 0
-        if pending or rejects:
-            yield Rows(_batch(pending, schema), tuple(rejects), read)
+        for listed in pieces(part.payload):  # type: ignore[arg-type]
+            entries, images, rejects = read_images(listed, self._options.verify_images)
+            yield Rows(_batch(entries, images, schema), rejects, int(listed.sizes.sum()))
+
+    def place(self, part: Slice, key: str) -> str:
+        """Return the path of the file with that key."""
+        entries: Entries = part.payload  # type: ignore[assignment]
+        return printable(os.path.join(entries.root, key))
 
 
-def _cut(split: str, entries: Sequence[Entry], slice_bytes: int) -> Iterator[Slice]:
+def _cut(split: str, entries: Entries, slice_bytes: int) -> Iterator[Slice]:
     """Cut where the files' sizes fill a slice."""
     start = total = number = read = 0
-    for i, entry in enumerate(entries):
-        size = entry.bytes + 2 * len(entry.key) + ROW_OVERHEAD_BYTES
+    for i, (nbytes, letters) in enumerate(_sizes(entries)):
+        size = nbytes + 2 * letters + ROW_OVERHEAD_BYTES
         if i > start and total + size > slice_bytes:
-            yield Slice(split, number, i - start, read, tuple(entries[start:i]))
+            yield Slice(split, number, i - start, read, entries[start:i])
             start, total, read, number = i, 0, 0, number + 1
         total += size
-        read += entry.bytes
+        read += nbytes
     if entries:
-        yield Slice(split, number, len(entries) - start, read, tuple(entries[start:]))
+        yield Slice(split, number, len(entries) - start, read, entries[start:])
 
 
-def _read(entry: Entry) -> bytes:
-    try:
-        with open(entry.path, "rb", buffering=0) as file:
-            return file.read()
-    except FileNotFoundError as error:
-        raise NotAnImageError("vanished during the pack") from error
-    except PermissionError as error:
-        raise NotAnImageError("permission denied") from error
-    except OSError:
-        with storage_errors("read", entry.path):
-            raise
+def _sizes(entries: Entries) -> Iterator[tuple[int, int]]:
+    """Yield each file's bytes, and the length of its key, a part of them in memory at a time."""
+    for start in range(0, len(entries), _KEYS_AT_A_TIME):
+        part = entries[start : start + _KEYS_AT_A_TIME]
+        yield from zip(part.sizes.tolist(), map(len, part.keys), strict=True)
 
 
-def _batch(files: Sequence[tuple[Entry, bytes]], schema: pa.Schema) -> pa.RecordBatch:
-    names = [entry.key.rpartition("/")[2] for entry, _ in files]
+def _batch(entries: Entries, images: pa.Array, schema: pa.Schema) -> pa.RecordBatch:
+    keys = entries.keys
+    names = to_array([key.rpartition("/")[2] for key in keys], pa.string())
+    labels = [None if label == NO_LABEL else label for label in entries.labels.tolist()]
     columns = {
-        "__key__": pa.array([entry.key for entry, _ in files], pa.string()),
-        "image": pa.StructArray.from_arrays(
-            [pa.array([data for _, data in files], pa.binary()), pa.array(names, pa.string())], fields=list(IMAGE_TYPE)
-        ),
-        "label": pa.array([entry.label for entry, _ in files], pa.int64()),
+        KEY: to_array(keys, pa.string()),
+        "image": pa.StructArray.from_arrays([images, names], fields=list(IMAGE_TYPE)),
+        "label": to_array(labels, pa.int64()),
     }
     return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)

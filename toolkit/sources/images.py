@@ -1,4 +1,4 @@
-"""Tell whether bytes begin as an image does, by the header alone."""
+"""Tell whether bytes can be stored as an image, by their size and header alone."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import io
 
 from toolkit._native.image import UNSUPPORTED, ImageError, probe
 from toolkit.sources.base import LARGEST_VALUE
+from toolkit.sources.options import VerifyImages
 
-__all__ = ["NotAnImageError", "check_header"]
+__all__ = ["NotAnImageError", "check_header", "check_image"]
 
 _JPEG_MAGIC = b"\xff\xd8\xff"
 
@@ -16,12 +17,19 @@ class NotAnImageError(ValueError):
     """Why bytes are no image."""
 
 
+def check_image(data: bytes | memoryview, verify: VerifyImages) -> None:
+    """Raise NotAnImageError when `data` can't be stored as an image, or doesn't begin as one unless `verify` is OFF."""
+    if verify is VerifyImages.OFF:
+        _check_size(data)
+    else:
+        check_header(data)
+
+
 def check_header(data: bytes | memoryview) -> None:
     """Raise NotAnImageError when `data` doesn't begin as an image that can be stored does."""
     if not len(data):
         raise NotAnImageError("empty file")
-    if len(data) > LARGEST_VALUE:
-        raise NotAnImageError(f"{len(data)} bytes are more than an image column holds (2 GiB)")
+    _check_size(data)
     if data[:3] == _JPEG_MAGIC:
         try:
             probe(data)
@@ -36,3 +44,8 @@ def check_header(data: bytes | memoryview) -> None:
             pass
     except Exception as error:  # PIL's plugins raise whatever damaged bytes lead them to
         raise NotAnImageError("not an image: no header that is known") from error
+
+
+def _check_size(data: bytes | memoryview) -> None:
+    if len(data) > LARGEST_VALUE:
+        raise NotAnImageError(f"{len(data)} bytes are more than an image column holds (2 GiB)")

@@ -6,11 +6,13 @@ import os
 from collections.abc import Iterator, Sequence
 
 from toolkit.errors import SourceError
-from toolkit.sources.files import expand, walk
+from toolkit.sources.files import expand, refuse, walk
 from toolkit.sources.options import SourceKind
+from toolkit.sources.parquet_files import SUFFIXES as PARQUET_SUFFIXES
 from toolkit.sources.parquet_files import looks_like_parquet
 from toolkit.sources.scan import IMAGE_EXTENSIONS
-from toolkit.sources.tfrecord_records import looks_like_tfrecord
+from toolkit.sources.tfrecord_records import is_named_tfrecord, looks_like_tfrecord
+from toolkit.sources.webdataset import SUFFIXES as TAR_SUFFIXES
 from toolkit.sources.webdataset import looks_like_webdataset
 from toolkit.storage.local import storage_errors
 
@@ -28,7 +30,8 @@ def find_kind(paths: Sequence[str]) -> SourceKind:
     """Return the kind of the input.
 
     A folder is what the first files in it are: images by their names, others by content; files of no known kind don't
-    count, and files of several kinds are not guessed at. A folder without any is left to the image folder's own words.
+    count, and files of several kinds are not guessed at. Where no content tells, names do: the source then says what is
+    wrong with its files.
 
     Raises:
         NotFoundError: A path isn't there.
@@ -36,7 +39,7 @@ def find_kind(paths: Sequence[str]) -> SourceKind:
     """
     first = expand(paths[0])[0]
     if not os.path.isdir(first):
-        kind = _file_kind(first)
+        kind = _file_kind(first) or _kind_by_name(first)
         if kind is None:
             raise SourceError(
                 f"{first!r} is neither Parquet, TFRecord nor a tar: give --source-kind if it is one all the same"
@@ -47,12 +50,36 @@ def find_kind(paths: Sequence[str]) -> SourceKind:
     if len(found) > 1:
         names = " and ".join(sorted(kind.value for kind in found))
         raise SourceError(f"{first!r} holds files of several kinds ({names}): say which with --source-kind")
-    # An image may lie further down than was looked; and a folder of nothing gets the image folder's own message.
-    return found.pop() if found else SourceKind.IMAGEFOLDER
+    if found:
+        return found.pop()
+    named = {kind for kind in map(_kind_by_name, _some_files(first)) if kind is not None}
+    if len(named) == 1:
+        return named.pop()
+    # An image may lie further down than was looked.
+    everything = [name for _, files in walk(first, refuse) for name in files]
+    if any(name.lower().endswith(tuple(IMAGE_EXTENSIONS)) for name in everything):
+        return SourceKind.IMAGEFOLDER
+    raise SourceError(
+        f"nothing to pack in {first!r}: {_files_text(len(everything))}. Looked for images "
+        f"({' '.join(IMAGE_EXTENSIONS)}), and by content for Parquet, TFRecord and tars. Give the folder that holds "
+        "them, or say what the files are with --source-kind"
+    )
+
+
+def _files_text(number: int) -> str:
+    return "no files" if number == 0 else "1 file" if number == 1 else f"{number} files"
 
 
 def _file_kind(path: str) -> SourceKind | None:
     return next((kind for kind, looks in _BY_CONTENT.items() if looks(path)), None)
+
+
+def _kind_by_name(path: str) -> SourceKind | None:
+    if path.endswith(PARQUET_SUFFIXES):
+        return SourceKind.PARQUET
+    if path.endswith(TAR_SUFFIXES):
+        return SourceKind.WEBDATASET
+    return SourceKind.TFRECORD if is_named_tfrecord(path) else None
 
 
 def _kind_in_folder(path: str) -> SourceKind | None:

@@ -10,7 +10,7 @@ from toolkit.errors import UsageError
 from toolkit.format.kinds import Kind
 from toolkit.sources.imagefolder import LabelMode
 
-__all__ = ["Missing", "SourceKind", "SourceOptions"]
+__all__ = ["Missing", "SourceKind", "SourceOptions", "VerifyImages"]
 
 
 # Options that the command line calls otherwise.
@@ -34,6 +34,14 @@ class Missing(enum.Enum):
     ERROR = "error"
 
 
+class VerifyImages(enum.Enum):
+    """How much of an image is looked at before it is packed. What fails is rejected."""
+
+    HEADER = "header"
+    DECODE = "decode"
+    OFF = "off"
+
+
 @dataclass(frozen=True, kw_only=True)
 class SourceOptions:
     """Options of a source. Checked by the source that takes them.
@@ -53,6 +61,7 @@ class SourceOptions:
         include, exclude: Glob patterns on paths inside the input.
         missing: What becomes of a sample that lacks a column.
         raw: TFRecord payloads are no tf.train.Example: pack them as bytes.
+        verify_images: A source looks at headers unless this is OFF; decoding is up to whoever packs its rows.
     """
 
     paths: tuple[str, ...]
@@ -71,6 +80,7 @@ class SourceOptions:
     exclude: tuple[str, ...] = ()
     missing: Missing = Missing.ERROR
     raw: bool = False
+    verify_images: VerifyImages = VerifyImages.HEADER
 
     def refuse(self, kind: SourceKind, *names: str) -> None:
         """Raise UsageError when one of the options `names` was given to a source that has no use for it."""

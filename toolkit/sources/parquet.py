@@ -1,6 +1,6 @@
 """Parquet files as a source: row groups cut into slices, and their rows in batches of a few MiB.
 
-What is kept of a file between survey and read is its size and time: one that was changed since is refused.
+What is kept of a file between survey and read is its size, times and inode: one that was changed since is refused.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from toolkit.errors import SourceError, UsageError
+from toolkit.errors import UsageError
 from toolkit.format.schema import Kind
 from toolkit.sources.base import PIECE_BYTES, Rows, Slice, Source, Survey, rows_schema
 from toolkit.sources.files import InputFile, find_files, group_by_split
@@ -33,12 +33,13 @@ from toolkit.sources.parquet_files import (
 from toolkit.sources.parquet_rows import RowMaker
 from toolkit.sources.reject import Reject
 from toolkit.sources.scan import printable
+from toolkit.sources.state import FileState, check_unchanged
 from toolkit.storage.local import storage_errors
 
 __all__ = ["ParquetSource", "looks_like_parquet"]
 
-# Path, name, size, mtime_ns; first row group, row groups, first row of the file, rows.
-_Payload = tuple[str, str, int, int, int, int, int, int]
+# Path, name, state; first row group, row groups, first row of the file, rows.
+_Payload = tuple[str, str, FileState, int, int, int, int]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,15 +106,15 @@ class ParquetSource(Source):
         if not isinstance(survey, _ParquetSurvey):
             raise TypeError("the survey is of another source")
         payload: _Payload = part.payload  # type: ignore[assignment]
-        path, name, size, mtime_ns, first_group, groups, first_row, left = payload
-        input_file = InputFile(path, name, size)
+        path, name, state, first_group, groups, first_row, left = payload
+        input_file = InputFile(path, name, state.size)
         maker = RowMaker(survey.plan, rows_schema(survey), input_file, partitions_of(name))
         fields = survey.plan.fields
         pending: list[pa.RecordBatch] = []
         rejects: list[Reject] = []
         waiting = done = told = 0
         with open_parquet(path, len(fields)) as file:
-            _check_unchanged(path, size, mtime_ns)
+            _check_state(path, state)
             for group in range(first_group, first_group + groups):
                 rows = min(left, file.metadata.row_group(group).num_rows)
                 left -= rows
@@ -130,7 +131,12 @@ class ParquetSource(Source):
                     done += batch.num_rows
         if pending:
             yield Rows(pa.concat_batches(pending), tuple(rejects), part.bytes - told)
-        _check_unchanged(path, size, mtime_ns)
+        _check_state(path, state)
+
+    def place(self, part: Slice, key: str) -> str:
+        """Return the path of the slice's file."""
+        payload: _Payload = part.payload  # type: ignore[assignment]
+        return printable(payload[0])
 
 
 def _check_alike(first: Footer, footers: Sequence[Footer], is_wanted: Callable[[str], bool]) -> None:
@@ -161,8 +167,7 @@ def _cut(split: str, footers: Sequence[Footer], share: float, options: SourceOpt
                 payload = (
                     footer.file.path,
                     footer.file.name,
-                    footer.bytes,
-                    footer.mtime_ns,
+                    footer.state,
                     first,
                     count,
                     first_row,
@@ -186,8 +191,7 @@ def _runs(sizes: Sequence[int], most: int) -> Iterator[tuple[int, int]]:
         yield first, len(sizes) - first
 
 
-def _check_unchanged(path: str, size: int, mtime_ns: int) -> None:
+def _check_state(path: str, then: FileState) -> None:
     with storage_errors("read", path):
-        state = os.stat(path)
-    if (state.st_size, state.st_mtime_ns) != (size, mtime_ns):
-        raise SourceError(f"{printable(path)!r} was changed during the pack: nothing of it is right. Pack again")
+        now = FileState.of(os.stat(path))
+    check_unchanged(path, then, now)

@@ -15,7 +15,7 @@ from toolkit.sources.classes import check_class_names
 from toolkit.sources.fields import Chosen, Field, choose_fields, make_column
 from toolkit.sources.imagefolder import LabelMode
 from toolkit.sources.images import NotAnImageError, check_header
-from toolkit.sources.options import SourceOptions
+from toolkit.sources.options import SourceOptions, VerifyImages
 from toolkit.sources.parquet_files import Footer, open_parquet, partition_types, read_group, stored
 
 __all__ = ["Plan", "PlannedColumn", "bytes_of", "is_pandas_index", "make_plan"]
@@ -53,12 +53,14 @@ class Plan:
         key: The field that holds the keys, or None for file name and row.
         require_labels: A missing label is a reject.
         partitions: Type of each field that folder names give.
+        verify_images: Whether headers of images are looked at.
     """
 
     columns: tuple[PlannedColumn, ...]
     key: str | None
     require_labels: bool
     partitions: Mapping[str, pa.DataType]
+    verify_images: VerifyImages
 
     @property
     def fields(self) -> list[str]:
@@ -107,7 +109,7 @@ def make_plan(first: Footer, footers: Sequence[Footer], options: SourceOptions) 
             columns.append(PlannedColumn(one.field, column, dtype, names, ids))
         else:
             columns.append(PlannedColumn(one.field, column, dtype))
-    return Plan(tuple(columns), options.key, options.require_labels, partitions)
+    return Plan(tuple(columns), options.key, options.require_labels, partitions, options.verify_images)
 
 
 def _kind(footer: Footer, name: str, options: SourceOptions) -> Kind:

@@ -21,6 +21,7 @@ from toolkit.format.schema import stored_type
 from toolkit.sources.base import PIECE_BYTES
 from toolkit.sources.files import InputFile, find_files
 from toolkit.sources.scan import is_utf8, printable
+from toolkit.sources.state import FileState
 from toolkit.storage.local import storage_errors
 
 __all__ = [
@@ -58,7 +59,7 @@ class Footer:
 
     Attributes:
         file: Where it is.
-        bytes, mtime_ns: By which a change is noticed.
+        state: By which a change is noticed.
         groups: Rows and bytes (decompressed, all columns) of each row group.
         schema: Its Arrow schema.
         features: Hugging Face features by column; empty without.
@@ -66,8 +67,7 @@ class Footer:
     """
 
     file: InputFile
-    bytes: int
-    mtime_ns: int
+    state: FileState
     groups: tuple[tuple[int, int], ...]
     schema: pa.Schema
     features: Mapping[str, Mapping[str, object]]
@@ -105,7 +105,7 @@ def read_footer(file: InputFile) -> Footer:
         raise SourceError(f"the file name {shown!r} is not valid UTF-8, which keys are made of: rename it")
     advice = f"it is cut short, damaged or no Parquet file. {_advice(file.name)}"
     with _content_errors(file.path, lambda reason: f"{shown!r} has no readable Parquet footer ({reason}): {advice}"):
-        state = os.stat(file.path)
+        state = FileState.of(os.stat(file.path))
         with pq.ParquetFile(file.path) as opened:
             schema = opened.schema_arrow
             every = (opened.metadata.row_group(i) for i in range(opened.metadata.num_row_groups))
@@ -113,7 +113,7 @@ def read_footer(file: InputFile) -> Footer:
     twice = [name for name in schema.names if schema.names.count(name) > 1]
     if twice:
         raise SourceError(f"{shown!r} has several columns called {twice[0]!r}: write it anew with one of them renamed")
-    return Footer(file, state.st_size, state.st_mtime_ns, groups, schema, _features(schema), partitions_of(file.name))
+    return Footer(file, state, groups, schema, _features(schema), partitions_of(file.name))
 
 
 def check_alike(first: Footer, other: Footer, is_wanted: Callable[[str], bool]) -> None:

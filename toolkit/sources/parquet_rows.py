@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 
 import numpy as np
@@ -11,17 +10,19 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from toolkit.errors import did_you_mean
+from toolkit.format.arrays import bits_buffer, bool_array, numbers, to_array, truths, valid_rows, value_offsets
 from toolkit.format.schema import IMAGE_TYPE, Kind, stored_type
 from toolkit.sources.base import LARGEST_VALUE
+from toolkit.sources.contents import UnfitError, check_json, check_tensor
 from toolkit.sources.files import InputFile
-from toolkit.sources.images import NotAnImageError, check_header
+from toolkit.sources.images import NotAnImageError, check_image
+from toolkit.sources.options import VerifyImages
 from toolkit.sources.parquet_fields import Plan, PlannedColumn, bytes_of
 from toolkit.sources.reject import Reject
 from toolkit.sources.scan import printable
 
 __all__ = ["RowMaker"]
 
-_NPY_MAGIC = b"\x93NUMPY"
 _MOST_HINTS = 20  # looking for the nearest of many names takes long
 
 # Why a row is left out, by its number in the batch; the first reason counts.
@@ -54,13 +55,13 @@ class RowMaker:
         arrays = [keys]
         for column in self._plan.columns:
             found: _Reasons = {}
-            arrays.append(_convert(fields[column.field], column, self._plan.require_labels, found))
+            arrays.append(_convert(fields[column.field], column, self._plan, found))
             reasons = found | reasons
         if not reasons:
             return pa.RecordBatch.from_arrays(arrays, schema=self._schema), ()
         keep = np.ones(batch.num_rows, np.bool_)
         keep[list(reasons)] = False
-        kept = [array.filter(pa.array(keep)) for array in arrays]
+        kept = [array.filter(bool_array(keep)) for array in arrays]
         rejects = tuple(
             Reject(
                 source=f"{printable(self._file.path)}, row {first_row + i}",
@@ -72,31 +73,31 @@ class RowMaker:
         return pa.RecordBatch.from_arrays(kept, schema=self._schema), rejects
 
     def _places(self, first_row: int, rows: int) -> pa.Array:
-        numbers = pa.array(np.arange(first_row, first_row + rows)).cast(pa.string())
-        return pc.binary_join_element_wise(pa.scalar(f"{self._file.name}#"), numbers, "")
+        name = self._file.name
+        return to_array([f"{name}#{row}" for row in range(first_row, first_row + rows)], pa.string())
 
 
 def _keys(array: pa.Array, field: str, reasons: _Reasons) -> pa.Array:
     """Return the keys; null where there is a reason."""
     keys = array.cast(pa.string())
-    _note(reasons, ~_there(keys), f"the key field {field!r} is null")
-    _note(reasons, _mask(pc.equal(keys, "").fill_null(False)), f"the key field {field!r} is empty")
+    _note(reasons, ~valid_rows(keys), f"the key field {field!r} is null")
+    _note(reasons, truths(pc.equal(keys, "")), f"the key field {field!r} is empty")
     unreadable = _invalid(keys, field)
     reasons |= unreadable
     return _without(keys, unreadable)
 
 
-def _convert(array: pa.Array, column: PlannedColumn, require_labels: bool, reasons: _Reasons) -> pa.Array:
+def _convert(array: pa.Array, column: PlannedColumn, plan: Plan, reasons: _Reasons) -> pa.Array:
     """Return the values as they are stored; rows with a reason hold anything."""
     match column.column.kind:
         case Kind.LABEL:
             text = array.type in (pa.string(), pa.large_string())
             made = _text_labels(array, column, reasons) if text else _number_labels(array, column, reasons)
-            if require_labels:
-                _note(reasons, ~_there(made), f"column {column.field!r} is null, and labels are required")
+            if plan.require_labels:
+                _note(reasons, ~valid_rows(made), f"column {column.field!r} is null, and labels are required")
             return made
         case Kind.IMAGE:
-            made = _images(array, column.field, reasons)
+            made = _images(array, column.field, plan.verify_images, reasons)
         case Kind.TENSOR:
             made = _tensors(array, column.field, reasons)
         case _:
@@ -108,8 +109,8 @@ def _convert(array: pa.Array, column: PlannedColumn, require_labels: bool, reaso
 
 
 def _text_labels(array: pa.Array, column: PlannedColumn, reasons: _Reasons) -> pa.Array:
-    ids = pc.index_in(array, pa.array(column.classes, array.type), skip_nulls=True)
-    unknown = np.flatnonzero(_there(array) & ~_there(ids)).tolist()
+    ids = pc.index_in(array, to_array(column.classes, array.type), skip_nulls=True)
+    unknown = np.flatnonzero(valid_rows(array) & ~valid_rows(ids)).tolist()
     if unknown:
         invalid = _invalid(array, column.field)
         hints: dict[str, str] = {}
@@ -119,18 +120,18 @@ def _text_labels(array: pa.Array, column: PlannedColumn, reasons: _Reasons) -> p
 
 
 def _number_labels(array: pa.Array, column: PlannedColumn, reasons: _Reasons) -> pa.Array:
-    there = _there(array)
-    values = array.cast(pa.int8()) if pa.types.is_boolean(array.type) else array
-    numbers = values.fill_null(pa.scalar(0, values.type)).to_numpy(zero_copy_only=False)
+    there = valid_rows(array)
+    found = numbers(array.cast(pa.int8()) if pa.types.is_boolean(array.type) else array)
+    values = np.where(there, found, found.dtype.type(0))
     count = len(column.classes if column.ids is None else column.ids)
-    good = there & (numbers >= 0) & (numbers < count)
+    good = there & (values >= 0) & (values < count)
     if pa.types.is_floating(array.type):
-        good &= np.floor(numbers) == numbers
+        good &= np.floor(values) == values
     # Hugging Face writes -1 for a label that isn't known.
-    missing = ~there if column.ids is None else ~there | (numbers == -1)
+    missing = ~there if column.ids is None else ~there | (values == -1)
     for i in np.flatnonzero(~good & ~missing).tolist():
-        reasons[i] = f"column {column.field!r}: label {numbers[i]} is none of the ids 0 to {count - 1}"
-    ids = np.where(good, numbers, 0).astype(np.int64)
+        reasons[i] = f"column {column.field!r}: label {values[i]} is none of the ids 0 to {count - 1}"
+    ids = np.where(good, values, 0).astype(np.int64)
     if column.ids is not None and column.ids != column.classes:
         place = {name: i for i, name in enumerate(column.classes)}
         table = np.array([place.get(name, -1) for name in column.ids], np.int64)
@@ -138,7 +139,7 @@ def _number_labels(array: pa.Array, column: PlannedColumn, reasons: _Reasons) ->
         for i in np.flatnonzero(good & (table[ids] < 0)).tolist():
             reasons[i] = _unknown_class(column.ids[ids[i]], column, hints)
         ids = table[ids]
-    return pa.array(ids, pa.int64(), mask=~good)
+    return pa.Array.from_buffers(pa.int64(), len(ids), [bits_buffer(good), pa.py_buffer(ids)])
 
 
 def _unknown_class(name: str, column: PlannedColumn, hints: dict[str, str]) -> str:
@@ -148,33 +149,38 @@ def _unknown_class(name: str, column: PlannedColumn, hints: dict[str, str]) -> s
     return f"{told}.{hints[name]}" if hints.get(name) else told
 
 
-def _images(array: pa.Array, field: str, reasons: _Reasons) -> pa.Array:
+def _images(array: pa.Array, field: str, verify: VerifyImages, reasons: _Reasons) -> pa.Array:
     """Return bytes and base names of images; null where there are neither."""
     if pa.types.is_struct(array.type):
         data = pc.struct_field(array, "bytes")
         paths = pc.struct_field(array, "path").cast(pa.string())
-        _note(reasons, ~_there(data) & _there(paths), f"column {field!r}: image bytes are not in the file")
+        _note(reasons, ~valid_rows(data) & valid_rows(paths), f"column {field!r}: image bytes are not in the file")
         paths = pc.replace_substring_regex(paths, r"(?s)^.*/", "")
     else:
         data = array.cast(pa.binary()) if pa.types.is_fixed_size_binary(array.type) else array
         paths = pa.nulls(len(array), pa.string())
-    there = _there(data)
+    there = valid_rows(data)
     for i in np.flatnonzero(there).tolist():
         try:
-            check_header(bytes_of(data[i]))
+            check_image(bytes_of(data[i]), verify)
         except NotAnImageError as fault:
             reasons[i] = f"column {field!r}: {fault if data[i].as_buffer().size else 'no bytes'}"
     data = _without(data, reasons).cast(pa.binary())
-    return pa.StructArray.from_arrays([data, paths], fields=list(IMAGE_TYPE), mask=pa.array(~there))
+    return pa.StructArray.from_arrays([data, paths], fields=list(IMAGE_TYPE), mask=bool_array(~there))
 
 
 def _tensors(array: pa.Array, field: str, reasons: _Reasons) -> pa.Array:
     if pa.types.is_fixed_size_binary(array.type):
         array = array.cast(pa.binary())
     else:
-        lengths = pc.binary_length(array).fill_null(0).to_numpy(zero_copy_only=False)
+        lengths = np.where(valid_rows(array), np.diff(value_offsets(array)), 0)
         _note(reasons, lengths > LARGEST_VALUE, f"column {field!r}: more bytes than a tensor column holds (2 GiB)")
-    _note(reasons, ~_mask(pc.starts_with(array, _NPY_MAGIC).fill_null(True)), f"column {field!r}: no NumPy file")
+    for i in np.flatnonzero(valid_rows(array)).tolist():
+        if i not in reasons:
+            try:
+                check_tensor(bytes_of(array[i]))
+            except UnfitError as fault:
+                reasons[i] = f"column {field!r}: {fault}"
     return _without(array, reasons).cast(pa.binary())
 
 
@@ -188,7 +194,7 @@ def _invalid(array: pa.Array, field: str) -> _Reasons:
     reasons: _Reasons = {}
     for i in range(len(array)):
         try:
-            array.take(pa.array([i])).validate(full=True)
+            array.take(to_array([i], pa.int64())).validate(full=True)
         except pa.ArrowInvalid as error:
             told = "text is not valid UTF-8" if "UTF8" in str(error) else str(error)
             reasons[i] = f"column {field!r}: {told}"
@@ -200,9 +206,9 @@ def _not_json(array: pa.Array, field: str, known: _Reasons) -> _Reasons:
     for i in range(len(array)):
         if i not in known and array[i].is_valid:
             try:
-                json.loads(array[i].as_py())
-            except (ValueError, RecursionError) as error:
-                reasons[i] = f"column {field!r}: no JSON ({error})"
+                check_json(array[i].as_py())
+            except UnfitError as fault:
+                reasons[i] = f"column {field!r}: {fault}"
     return reasons
 
 
@@ -212,18 +218,9 @@ def _without(array: pa.Array, reasons: _Reasons) -> pa.Array:
         return array
     keep = np.ones(len(array), np.bool_)
     keep[list(reasons)] = False
-    return pc.if_else(pa.array(keep), array, pa.scalar(None, array.type))
+    return pc.if_else(bool_array(keep), array, pa.nulls(1, array.type)[0])
 
 
 def _note(reasons: _Reasons, rows: NDArray[np.bool_], reason: str) -> None:
     for i in np.flatnonzero(rows).tolist():
         reasons.setdefault(i, reason)
-
-
-def _there(array: pa.Array) -> NDArray[np.bool_]:
-    return _mask(array.is_valid())
-
-
-def _mask(array: pa.BooleanArray) -> NDArray[np.bool_]:
-    mask: NDArray[np.bool_] = array.to_numpy(zero_copy_only=False)
-    return mask

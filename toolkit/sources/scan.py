@@ -18,6 +18,7 @@ from toolkit.errors import NotFoundError, StorageError, UsageError, did_you_mean
 
 __all__ = [
     "IMAGE_EXTENSIONS",
+    "Entry",
     "FolderId",
     "Found",
     "Met",
@@ -62,6 +63,7 @@ class Found(NamedTuple):
         bytes: Its size; 0 when there is a reason.
         reason: Why it can't be packed, or None.
         mtime_ns: When it was last changed; 0 when there is a reason.
+        inode: Its number in the file system; 0 when there is a reason.
     """
 
     folder: str | None
@@ -70,6 +72,27 @@ class Found(NamedTuple):
     bytes: int
     reason: str | None
     mtime_ns: int = 0
+    inode: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One image to pack.
+
+    Attributes:
+        key: Path below the source separated by "/", split and class folder included; unique.
+        path: Absolute path to open it with (its part above the source may hold surrogate escapes).
+        label: Index in the class map; None without a class folder.
+        bytes: Size when it was listed.
+        mtime_ns, inode: When it was last changed, and its number in the file system, as listed.
+    """
+
+    key: str
+    path: str
+    label: int | None
+    bytes: int
+    mtime_ns: int = field(default=0, compare=False)
+    inode: int = field(default=0, compare=False)
 
 
 @dataclass(slots=True)
@@ -322,7 +345,7 @@ def _inspect(entry: os.DirEntry[str], top: str | None, key: str) -> Found:
         return _rejected(top, key, entry.path, NOT_REGULAR)
     if info.st_size == 0:
         return _rejected(top, key, entry.path, EMPTY)
-    return Found(top, key, entry.path, info.st_size, None, info.st_mtime_ns)
+    return Found(top, key, entry.path, info.st_size, None, info.st_mtime_ns, info.st_ino)
 
 
 def _may_be_lost_folder(entry: os.DirEntry[str]) -> bool:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from toolkit.errors import SourceError
 from toolkit.sources.scan import printable
+from toolkit.sources.state import FileState, check_unchanged
 from toolkit.sources.tar_bytes import Compression, TarBytes, compression_of, open_bytes
 from toolkit.storage.local import storage_errors
 
@@ -52,8 +53,7 @@ class TarFile:
 
     path: str
     compression: Compression
-    size: int
-    mtime_ns: int
+    state: FileState
 
 
 class _HeaderError(ValueError):
@@ -235,13 +235,12 @@ def is_tar(path: str) -> bool:
 
 
 def _identity(fd: int, path: str, compression: Compression) -> TarFile:
-    status = os.fstat(fd)
-    return TarFile(path, compression, status.st_size, status.st_mtime_ns)
+    return TarFile(path, compression, FileState.of(os.fstat(fd)))
 
 
 def _check_same(file: TarFile, known: TarFile | None) -> None:
-    if known is not None and file != known:
-        raise SourceError(f"{file.path!r} changed during the pack: pack again when nothing writes to it")
+    if known is not None:
+        check_unchanged(file.path, known.state, file.state)
 
 
 def _parse(block: bytes) -> tuple[str, bytes, int]:

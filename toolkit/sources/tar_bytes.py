@@ -6,13 +6,13 @@ Knows nothing of tar headers, and writes nothing.
 from __future__ import annotations
 
 import os
-import zlib
 from collections.abc import Iterator
 from typing import Protocol
 
 import numpy as np
 
 from toolkit.errors import SourceError, UsageError
+from toolkit.sources.inflate import GZIP, InflateError, inflate
 
 __all__ = ["Compression", "TarBytes", "compression_of", "open_bytes"]
 
@@ -24,7 +24,6 @@ _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _ZSTD_SKIPPABLE = b"\x2a\x4d\x18"  # behind a byte 0x50 to 0x5f
 _REFUSED_MAGIC = {b"1AY&": "bzip2", b"\xfd7zXZ\0": "xz", b"PK\x03\x04": "zip", b"\x04\x22\x4d\x18": "lz4"}
 _RAW_BYTES = 128 * 1024
-_INFLATED_BYTES = 1024 * 1024
 
 
 class TarBytes(Protocol):
@@ -211,27 +210,11 @@ class _Raw:
 
 
 def _gunzip(raw: _Raw) -> Iterator[bytes]:
-    """Yield what gzip members, one behind the other, hold. Zero bytes may follow the last."""
-    data = raw.read()
-    while data:
-        stream = zlib.decompressobj(wbits=31)
-        while not stream.eof:
-            try:
-                piece = stream.decompress(data, _INFLATED_BYTES)
-            except zlib.error as error:
-                raise raw.fault(f"damaged gzip data ({error})", len(data)) from error
-            if piece:
-                yield piece
-            data = stream.unconsumed_tail
-            # Without input left there may still be output.
-            if not data and not stream.eof and len(piece) < _INFLATED_BYTES:
-                data = raw.read()
-                if not data:
-                    raise raw.fault("the gzip data are cut short")
-        data = stream.unused_data or raw.read()
-        while data and not data.strip(b"\0"):
-            data = raw.read()
-        data = data.lstrip(b"\0")
+    """Yield what gzip members, one behind the other, hold."""
+    try:
+        yield from inflate(raw.read, GZIP)
+    except InflateError as error:
+        raise raw.fault(str(error), error.unread) from error
 
 
 def _unzstd(raw: _Raw) -> Iterator[bytes]:

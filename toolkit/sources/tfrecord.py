@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -27,15 +26,14 @@ from toolkit.sources.fields import Chosen, Field, choose_fields, make_column
 from toolkit.sources.files import InputFile, find_files, group_by_split
 from toolkit.sources.options import Missing, SourceKind, SourceOptions
 from toolkit.sources.scan import printable
+from toolkit.sources.state import FileState, changed, check_unchanged
 from toolkit.sources.tfrecord_example import Features, NotAnExampleError, Wanted, parser
-from toolkit.sources.tfrecord_records import RecordFile, looks_like_tfrecord
+from toolkit.sources.tfrecord_records import RecordFile, is_named_tfrecord, looks_like_tfrecord
 from toolkit.sources.tfrecord_rows import RowMaker
 
 __all__ = ["TFRecordSource", "looks_like_tfrecord"]
 
 _RAW = "record"
-# Names that say what a file is, so that a damaged one isn't passed over: a.tfrecord.gz, a-00000-of-01024, part-r-00000.
-_NAMED_SO = re.compile(r"\.tfrecords?(?=$|[.-])|-\d{5}-of-\d{5}(?=$|\.)|(?:^|/)part-(?:r-)?\d{5}(?=$|[.-])")
 _TEXTS = (Kind.TEXT, Kind.JSON)
 _ONE_BINARY = (Kind.IMAGE, Kind.TENSOR)
 
@@ -48,8 +46,7 @@ class _Part(NamedTuple):
     start: int
     first: int
     records: int
-    size: int
-    mtime_ns: int
+    state: FileState
 
 
 @dataclass(slots=True)
@@ -83,6 +80,10 @@ class TFRecordSource(Source):
         }
         fields = {_RAW: Field(pa.binary(), Kind.BYTES)} if options.raw else features.fields()
         if not fields:
+            if not any(cuts.values()):
+                raise SourceError(
+                    f"no record in the files of {', '.join(map(repr, options.paths))}: they are empty. Make them again"
+                )
             raise SourceError(
                 f"no record of {len(files)} files is a tf.train.Example with features: "
                 "give --tfrecord-raw to pack them as bytes"
@@ -122,8 +123,7 @@ class TFRecordSource(Source):
         rows = RowMaker(survey, self._options, self._field_of)
         path, name = printable(place.path), printable(place.name)
         with RecordFile(place.path, place.name) as file:
-            if (file.size, file.mtime_ns) != (place.size, place.mtime_ns):
-                raise _changed(place)
+            check_unchanged(place.path, place.state, file.state)
             done = size = read = before = 0
             for record in islice(file.records(place.start, place.first), place.records):
                 if size and size + record.nbytes > PIECE_BYTES:
@@ -135,9 +135,14 @@ class TFRecordSource(Source):
                 position = file.position() if file.compressed else before + record.nbytes
                 before, read = position, read + position - before
             if done < place.records:
-                raise _changed(place)
+                raise changed(place.path)
             if size:
                 yield rows.take(read)
+
+    def place(self, part: Slice, key: str) -> str:
+        """Return the path of the slice's file."""
+        place: _Part = part.payload  # type: ignore[assignment]
+        return printable(place.path)
 
     def _files(self) -> tuple[list[InputFile], int]:
         """Return the files, and how many of the folders were passed over: neither name nor content say TFRecord."""
@@ -147,7 +152,7 @@ class TFRecordSource(Source):
         files = [
             file
             for file in found
-            if not file.path.startswith(folders) or _NAMED_SO.search(file.name) or looks_like_tfrecord(file.path)
+            if not file.path.startswith(folders) or is_named_tfrecord(file.name) or looks_like_tfrecord(file.path)
         ]
         if not files:
             raise SourceError(
@@ -170,7 +175,7 @@ class TFRecordSource(Source):
     ) -> Iterator[_Cut]:
         name = printable(file.name)
         with RecordFile(file.path, file.name) as records:
-            empty = _Part(file.path, file.name, 0, 0, 0, records.size, records.mtime_ns)
+            empty = _Part(file.path, file.name, 0, 0, 0, records.state)
             cut, size = _Cut(empty, 0), 0
             for record in islice(records.records(), limit):
                 cost = record.nbytes + 2 * len(name) + ROW_OVERHEAD_BYTES
@@ -186,7 +191,7 @@ class TFRecordSource(Source):
                     with contextlib.suppress(NotAnExampleError):  # read() rejects it
                         cut.present[features.add(parse(record.payload), (name, record.number))] += 1
             if cut.part.records:
-                cut.nbytes = records.size if records.compressed else cut.nbytes
+                cut.nbytes = records.state.size if records.compressed else cut.nbytes
                 yield cut
 
     def _field_of(self, column: str) -> str:
@@ -240,7 +245,3 @@ def _dtype(chosen: Chosen) -> pa.DataType:
     if binary and chosen.kind in _TEXTS:
         return pa.string()
     return pa.binary() if binary and chosen.kind is Kind.BYTES else chosen.type
-
-
-def _changed(place: _Part) -> SourceError:
-    return SourceError(f"{printable(place.path)!r} was changed while it was packed: pack again")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import struct
 import zlib
 from collections.abc import Iterator
@@ -17,10 +18,12 @@ from typing import BinaryIO, NamedTuple
 
 from toolkit._native.chunks import crc32c
 from toolkit.errors import SourceError
+from toolkit.sources.inflate import GZIP_OR_ZLIB, InflateError, inflate
 from toolkit.sources.scan import printable
+from toolkit.sources.state import FileState
 from toolkit.storage.local import storage_errors
 
-__all__ = ["LARGEST_RECORD", "Record", "RecordFile", "looks_like_tfrecord"]
+__all__ = ["LARGEST_RECORD", "Record", "RecordFile", "is_named_tfrecord", "looks_like_tfrecord"]
 
 LARGEST_RECORD = (1 << 31) - 2  # bytes; an Arrow binary array holds no more
 
@@ -31,7 +34,10 @@ _BUFFER_BYTES = 1 << 20
 _INPUT_BYTES = 1 << 16
 _PROBE_BYTES = 4096
 _GZIP_MAGIC = b"\x1f\x8b"
-_EITHER_HEADER = 32 + zlib.MAX_WBITS  # zlib finds out itself whether it is gzip or zlib
+
+
+# Names that say what a file is, so that a damaged one isn't passed over: a.tfrecord.gz, a-00000-of-01024, part-r-00000.
+_NAMED_SO = re.compile(r"\.tfrecords?(?=$|[.-])|-\d{5}-of-\d{5}(?=$|\.)|(?:^|/)part-(?:r-)?\d{5}(?=$|[.-])")
 
 
 class Record(NamedTuple):
@@ -44,7 +50,7 @@ class Record(NamedTuple):
 
 
 class RecordFile:
-    """An open TFRecord file. Attributes: size, mtime_ns; compressed (then it can only be read from the beginning)."""
+    """An open TFRecord file. Attributes: state; compressed (then it can only be read from the beginning)."""
 
     def __init__(self, path: str, name: str) -> None:
         """Open `path`; `name` is what --exclude knows it by. Raises StorageError."""
@@ -52,9 +58,7 @@ class RecordFile:
         self._name = name
         with storage_errors("read", path):
             self._file = open(path, "rb", buffering=0)  # noqa: SIM115 - closed by close()
-            facts = os.fstat(self._file.fileno())
-            self.size = facts.st_size
-            self.mtime_ns = facts.st_mtime_ns
+            self.state = FileState.of(os.fstat(self._file.fileno()))
             self.compressed = _is_compressed(self._file.read(_PROBE_BYTES))
 
     def __enter__(self) -> RecordFile:
@@ -92,7 +96,7 @@ class RecordFile:
                     yield record
                     number += 1
                     offset += record.nbytes
-            except _DamagedStreamError as error:
+            except InflateError as error:
                 raise self._lost(number, offset, str(error)) from error
             finally:
                 if not self.compressed and not stream.closed:
@@ -105,7 +109,7 @@ class RecordFile:
         if _masked_crc(head[:8]) != crc:
             raise self._lost(number, offset, "the length doesn't fit its CRC")
         nbytes = _HEAD.size + length + _CRC.size
-        if not self.compressed and offset + nbytes > self.size:
+        if not self.compressed and offset + nbytes > self.state.size:
             raise self._lost(number, offset, "the file is cut off")
         if length > LARGEST_RECORD:
             self._skip(stream, length + _CRC.size, number, offset)
@@ -147,43 +151,29 @@ def looks_like_tfrecord(path: str | os.PathLike[str]) -> bool:
     return _is_head(head) or _is_head(_inflated_head(head)[0])
 
 
-class _DamagedStreamError(ValueError):
-    """Compressed bytes that can't be decompressed."""
+def is_named_tfrecord(name: str) -> bool:
+    """Tell whether a file is called as TFRecord files are."""
+    return _NAMED_SO.search(name) is not None
 
 
 class _Inflated(io.RawIOBase):
-    """What a gzip or zlib file holds, a little at a time. gzip members may follow each other. Borrows the file."""
+    """What a gzip or zlib file holds, a piece at a time. Borrows the file."""
 
     def __init__(self, file: BinaryIO | io.FileIO) -> None:
         super().__init__()
-        self._file = file
-        self._inflate = zlib.decompressobj(_EITHER_HEADER)
-        self._waiting = b""
+        self._pieces = inflate(lambda: file.read(_INPUT_BYTES) or b"", GZIP_OR_ZLIB)
+        self._piece = memoryview(b"")
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        while True:
-            data = self._waiting or self._file.read(_INPUT_BYTES)
-            if self._inflate.eof:
-                data = data.lstrip(b"\0")  # padding, as on a tape
-                if data:
-                    self._inflate = zlib.decompressobj(_EITHER_HEADER)
-                elif not (data := self._file.read(_INPUT_BYTES)):
-                    return 0
-                self._waiting = data
-                continue
-            try:
-                out = self._inflate.decompress(data, len(buffer))
-            except zlib.error as error:
-                raise _DamagedStreamError(f"the compressed data is damaged ({error})") from error
-            self._waiting = self._inflate.unused_data if self._inflate.eof else self._inflate.unconsumed_tail
-            if out:
-                buffer[: len(out)] = out
-                return len(out)
-            if not data and not self._inflate.eof:
-                raise _DamagedStreamError("the compressed data is cut off")
+        if not self._piece:
+            self._piece = memoryview(next(self._pieces, b""))
+        part = self._piece[: len(buffer)]
+        buffer[: len(part)] = part
+        self._piece = self._piece[len(part) :]
+        return len(part)
 
 
 def _masked_crc(data: bytes) -> int:
@@ -205,7 +195,7 @@ def _is_compressed(head: bytes) -> bool:
 
 def _inflated_head(head: bytes) -> tuple[bytes, bool]:
     """Return the first bytes that compressed bytes hold, and whether that is all; no bytes if it isn't compressed."""
-    inflate = zlib.decompressobj(_EITHER_HEADER)
+    inflate = zlib.decompressobj(GZIP_OR_ZLIB)
     try:
         return inflate.decompress(head, _HEAD.size), inflate.eof
     except zlib.error:

@@ -10,21 +10,17 @@ from typing import Any
 
 import pyarrow as pa
 
+from toolkit.format.arrays import to_array
 from toolkit.format.schema import Column, Kind
 from toolkit.sources.base import Rows, Survey, rows_schema
-from toolkit.sources.images import NotAnImageError, check_header
-from toolkit.sources.options import Missing, SourceOptions
+from toolkit.sources.contents import UnfitError, check_json, check_tensor, text_of
+from toolkit.sources.images import NotAnImageError, check_image
+from toolkit.sources.options import Missing, SourceOptions, VerifyImages
 from toolkit.sources.reject import Reject
 from toolkit.sources.tfrecord_example import NotAnExampleError, Shape, parser, value_of
 from toolkit.sources.tfrecord_records import Record
 
 __all__ = ["RowMaker"]
-
-_NPY_MAGIC = b"\x93NUMPY"
-
-
-class _UnfitError(ValueError):
-    """Why a value can't be stored in its column."""
 
 
 class RowMaker:
@@ -37,7 +33,12 @@ class RowMaker:
         self._key = options.key
         self._schema = rows_schema(survey)
         self._columns = [
-            (column.name, field_of(column.name), _shape(survey.types[column.name], column.kind), _store(column, survey))
+            (
+                column.name,
+                field_of(column.name),
+                _shape(survey.types[column.name], column.kind),
+                _store(column, survey, options.verify_images),
+            )
             for column in survey.columns
         ]
         self._rows: list[list[Any]] = [[] for _ in self._schema]
@@ -50,7 +51,7 @@ class RowMaker:
         """
         try:
             if record.payload is None:
-                raise _UnfitError(record.fault)
+                raise UnfitError(record.fault)
             example = record.payload if self._parse is None else self._parse(record.payload)
             values = [self._take(example, field, shape) for _, field, shape, _ in self._columns]
             if self._missing is Missing.SKIP and any(value is None for value in values):
@@ -58,7 +59,7 @@ class RowMaker:
             if self._key is not None:
                 key = _key(self._take(example, self._key, Shape.SINGLE), self._key)
             row = [key, *(self._stored(value, *of) for value, of in zip(values, self._columns, strict=True))]
-        except (_UnfitError, NotAnExampleError) as fault:
+        except (UnfitError, NotAnExampleError) as fault:
             self._rejects.append(Reject(source=f"{path}#{record.number}", key=key, reason=str(fault)))
         else:
             for column, value in zip(self._rows, row, strict=True):
@@ -66,7 +67,7 @@ class RowMaker:
 
     def take(self, read_bytes: int) -> Rows:
         """Return the rows and rejects since the last time, and forget them."""
-        arrays = [pa.array(values, field.type) for values, field in zip(self._rows, self._schema, strict=True)]
+        arrays = [to_array(values, field.type) for values, field in zip(self._rows, self._schema, strict=True)]
         made = Rows(pa.RecordBatch.from_arrays(arrays, schema=self._schema), tuple(self._rejects), read_bytes)
         self._rows = [[] for _ in self._schema]
         self._rejects = []
@@ -79,11 +80,11 @@ class RowMaker:
         if value is None:
             if self._missing is Missing.NULL:
                 return None
-            raise _UnfitError(f"lacks the feature {field!r}")
+            raise UnfitError(f"lacks the feature {field!r}")
         try:
             return store(value)
-        except (_UnfitError, NotAnImageError) as fault:
-            raise _UnfitError(f"{column}: {fault}") from fault
+        except (UnfitError, NotAnImageError) as fault:
+            raise UnfitError(f"{column}: {fault}") from fault
 
 
 def _shape(dtype: pa.DataType, kind: Kind) -> Shape:
@@ -92,53 +93,53 @@ def _shape(dtype: pa.DataType, kind: Kind) -> Shape:
     return Shape.SEQUENCE if pa.types.is_list(dtype.value_type) else Shape.LIST
 
 
-def _store(column: Column, survey: Survey) -> Callable[[Any], Any]:
-    """Return what turns a feature's value into the column's, or raises _UnfitError or NotAnImageError."""
+def _store(column: Column, survey: Survey, verify: VerifyImages) -> Callable[[Any], Any]:
+    """Return what turns a feature's value into the column's, or raises UnfitError or NotAnImageError."""
     match column.kind:
         case Kind.IMAGE:
-            return _image
+            return lambda value: _image(value, verify)
         case Kind.TENSOR:
             return _tensor
         case Kind.LABEL:
             names = survey.classes[column.name]
             ids = {name: i for i, name in enumerate(names)}
             return lambda value: _label(value, ids)
-        case Kind.TEXT | Kind.JSON:
-            return _text
+        case Kind.TEXT:
+            return text_of
+        case Kind.JSON:
+            return _json
     return lambda value: value
 
 
-def _image(value: bytes) -> dict[str, bytes | None]:
-    check_header(value)
+def _image(value: bytes, verify: VerifyImages) -> dict[str, bytes | None]:
+    check_image(value, verify)
     return {"bytes": value, "path": None}
 
 
 def _tensor(value: bytes) -> bytes:
-    if not value.startswith(_NPY_MAGIC):
-        raise _UnfitError("no NumPy file (.npy)")
+    check_tensor(value)
     return value
+
+
+def _json(value: bytes) -> str:
+    text = text_of(value)
+    check_json(text)
+    return text
 
 
 def _label(value: int | bytes, ids: dict[str, int]) -> int:
     if isinstance(value, int):
         if not 0 <= value < len(ids):
-            raise _UnfitError(f"label {value} is not one of 0 to {len(ids) - 1}")
+            raise UnfitError(f"label {value} is not one of 0 to {len(ids) - 1}")
         return value
-    name = _text(value)
+    name = text_of(value)
     if name not in ids:
-        raise _UnfitError(f"{name!r} is not among the classes")
+        raise UnfitError(f"{name!r} is not among the classes")
     return ids[name]
 
 
-def _text(value: bytes) -> str:
-    try:
-        return value.decode()
-    except UnicodeDecodeError as error:
-        raise _UnfitError("not UTF-8 text") from error
-
-
 def _key(value: int | bytes | None, field: str) -> str:
-    text = "" if value is None else str(value) if isinstance(value, int) else _text(value)
+    text = "" if value is None else str(value) if isinstance(value, int) else text_of(value)
     if not text:
-        raise _UnfitError(f"no key: the feature {field!r} is missing or empty")
+        raise UnfitError(f"no key: the feature {field!r} is missing or empty")
     return text

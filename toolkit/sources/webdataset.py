@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from toolkit.errors import SourceError, UsageError
+from toolkit.format.arrays import bool_array, to_array
 from toolkit.format.schema import IMAGE_TYPE, Kind
 from toolkit.sources.base import (
     LARGEST_VALUE,
@@ -23,14 +24,15 @@ from toolkit.sources.base import (
     Survey,
     rows_schema,
 )
+from toolkit.sources.contents import UnfitError
 from toolkit.sources.fields import Chosen, make_column
 from toolkit.sources.files import InputFile, find_files, group_by_split
-from toolkit.sources.options import Missing, SourceKind, SourceOptions
+from toolkit.sources.options import Missing, SourceKind, SourceOptions, VerifyImages
 from toolkit.sources.reject import Reject
 from toolkit.sources.scan import printable
+from toolkit.sources.state import changed
 from toolkit.sources.tar import FILE, FOLDER, LINK, SPARSE, Member, Tar, TarFile, is_tar, open_tar
 from toolkit.sources.webdataset_parts import (
-    UnfitError,
     check_labels,
     choose_parts,
     converter,
@@ -40,9 +42,9 @@ from toolkit.sources.webdataset_parts import (
     unsafe,
 )
 
-__all__ = ["WebDatasetSource", "looks_like_webdataset"]
+__all__ = ["SUFFIXES", "WebDatasetSource", "looks_like_webdataset"]
 
-_SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.zst", ".tzst")
+SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.zst", ".tzst")
 _READ_BYTES = 4 * 1024 * 1024
 _SURVEY_READ_BYTES = 16 * 1024
 
@@ -99,7 +101,7 @@ class WebDatasetSource(Source):
     def survey(self) -> Survey:
         """Read the headers of all tars; compressed ones are read whole for it."""
         options = self._options
-        files = find_files(options.paths, _SUFFIXES, include=options.include, exclude=options.exclude)
+        files = find_files(options.paths, SUFFIXES, include=options.include, exclude=options.exclude)
         groups = group_by_split(files, options.split)
         skipped: Counter[str] = Counter(dict.fromkeys(_SKIPPED, 0))
         spans = [span for split, group in groups.items() for span in self._scan(split, group, skipped)]
@@ -142,7 +144,7 @@ class WebDatasetSource(Source):
     def read(self, survey: Survey, part: Slice) -> Iterator[Rows]:
         """Read the slice's part of its tar."""
         payload = cast(_Part, part.payload)
-        rows = _RowsBuilder(survey, payload, self._options.missing)
+        rows = _RowsBuilder(survey, payload, self._options.missing, self._options.verify_images)
         wanted = frozenset(extension for column in payload.columns for extension in column)
         samples = 0
         with open_tar(payload.tar.path, chunk_bytes=_READ_BYTES, start=payload.start, known=payload.tar) as tar:
@@ -152,8 +154,12 @@ class WebDatasetSource(Source):
                     yield rows.take(tar.consumed)
                 rows.add(sample, end - sample.start)
             if samples != payload.samples:
-                raise SourceError(f"{payload.tar.path!r} changed during the pack: pack again when nothing writes to it")
+                raise changed(payload.tar.path)
             yield rows.take(tar.consumed)
+
+    def place(self, part: Slice, key: str) -> str:
+        """Return the path of the slice's tar."""
+        return printable(os.path.abspath(cast(_Part, part.payload).tar.path))
 
     def _scan(self, split: str, files: Sequence[InputFile], skipped: Counter[str]) -> Iterator[_Span]:
         """Yield the spans of a split's tars, up to the limit."""
@@ -220,13 +226,13 @@ def looks_like_webdataset(path: str | os.PathLike[str]) -> bool:
         StorageError: It can't be read.
     """
     try:
-        first = find_files([os.fsdecode(path)], _SUFFIXES)[0]
+        first = find_files([os.fsdecode(path)], SUFFIXES)[0]
     except SourceError:
         return False
     try:
         return is_tar(first.path)
     except UsageError:
-        return first.name.endswith(_SUFFIXES)
+        return first.name.endswith(SUFFIXES)
 
 
 def _counts(skipped: Counter[str]) -> str:
@@ -293,12 +299,12 @@ def _skip_reason(member: Member) -> str | None:
 class _RowsBuilder:
     """Turns samples into pieces of rows. Borrows the chunks of the tar that its pending values lie in."""
 
-    def __init__(self, survey: Survey, part: _Part, missing: Missing) -> None:
+    def __init__(self, survey: Survey, part: _Part, missing: Missing, verify: VerifyImages) -> None:
         self._schema = rows_schema(survey)
         self._tar = part.tar
         self._missing = missing
         self._columns = [
-            (column.name, column.kind, extensions, converter(column.kind, survey.classes.get(column.name)))
+            (column.name, column.kind, extensions, converter(column.kind, survey.classes.get(column.name), verify))
             for column, extensions in zip(survey.columns, part.columns, strict=True)
         ]
         self._told = 0 if part.tar.compression else part.start  # up to where reading was reported
@@ -326,17 +332,15 @@ class _RowsBuilder:
 
     def take(self, consumed: int) -> Rows:
         """Return the rows and rejects since the last call."""
-        arrays = [pa.array(self._keys, pa.string())]
+        arrays = [to_array(self._keys, pa.string())]
         for name, kind, _, _ in self._columns:
             values = self._values[name]
             if kind is Kind.IMAGE:
-                mask = pa.array([value is None for value in values], pa.bool_())
-                children = [_binary_array(values), pa.array(self._paths[name], pa.string())]
+                mask = bool_array(np.array([value is None for value in values], np.bool_))
+                children = [to_array(values, pa.binary()), to_array(self._paths[name], pa.string())]
                 arrays.append(pa.StructArray.from_arrays(children, fields=list(IMAGE_TYPE), mask=mask))
-            elif self._schema.field(name).type == pa.binary():
-                arrays.append(_binary_array(values))
             else:
-                arrays.append(pa.array(values, self._schema.field(name).type))
+                arrays.append(to_array(values, self._schema.field(name).type))
         rows = Rows(
             pa.RecordBatch.from_arrays(arrays, schema=self._schema), tuple(self._rejects), consumed - self._told
         )
@@ -371,17 +375,6 @@ class _RowsBuilder:
             self._values[name].append(value)
             self._paths[name].append(path)
         return None
-
-
-def _binary_array(values: Sequence[object]) -> pa.Array:
-    """Return the values as one array, copied once."""
-    offsets = np.zeros(len(values) + 1, np.int32)
-    np.cumsum([0 if value is None else len(value) for value in values], out=offsets[1:])  # type: ignore[arg-type]
-    data = pa.py_buffer(b"".join(value for value in values if value is not None))  # type: ignore[misc]
-    valid = None
-    if any(value is None for value in values):
-        valid = pa.array([value is not None for value in values], pa.bool_()).buffers()[1]
-    return pa.Array.from_buffers(pa.binary(), len(values), [valid, pa.py_buffer(offsets), data])
 
 
 def _safe_key(key: str) -> str:

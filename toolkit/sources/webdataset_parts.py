@@ -5,24 +5,21 @@ Reads no file.
 
 from __future__ import annotations
 
-import io
-import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
-from numpy.lib import format as npy
 
 from toolkit.errors import UsageError
 from toolkit.format.schema import IMAGE_TYPE, Kind
+from toolkit.sources.contents import UnfitError, check_json, check_tensor, text_of
 from toolkit.sources.fields import Chosen, Field, choose_fields
-from toolkit.sources.images import NotAnImageError, check_header
-from toolkit.sources.options import SourceOptions
+from toolkit.sources.images import NotAnImageError, check_image
+from toolkit.sources.options import SourceOptions, VerifyImages
 from toolkit.sources.scan import IMAGE_EXTENSIONS
 
 __all__ = [
-    "UnfitError",
     "check_labels",
     "choose_parts",
     "converter",
@@ -54,10 +51,6 @@ _INTEGER = re.compile(rb"\s*([+-]?[0-9]{1,19})\s*")
 _SHOWN_BYTES = 40
 
 Converter = Callable[[memoryview], object]
-
-
-class UnfitError(ValueError):
-    """Why bytes are no value of their column."""
 
 
 def split_name(name: str) -> tuple[str, str]:
@@ -132,13 +125,13 @@ def holds_two_images(extensions: Iterable[str]) -> bool:
     return sum(extension in _IMAGES for extension in extensions) > 1
 
 
-def converter(kind: Kind, classes: Sequence[str] | None) -> Converter:
+def converter(kind: Kind, classes: Sequence[str] | None, verify: VerifyImages) -> Converter:
     """Return what makes a value of a column of that kind from a member's bytes, or raises UnfitError."""
     match kind:
         case Kind.IMAGE:
-            return _image
+            return lambda data: _image(data, verify)
         case Kind.TEXT:
-            return _text
+            return text_of
         case Kind.JSON:
             return _json
         case Kind.TENSOR:
@@ -165,54 +158,22 @@ def _identifier(extension: str) -> str:
     return name if name.isidentifier() else f"_{name}"
 
 
-def _image(data: memoryview) -> memoryview:
+def _image(data: memoryview, verify: VerifyImages) -> memoryview:
     try:
-        check_header(data)
+        check_image(data, verify)
     except NotAnImageError as error:
         raise UnfitError(str(error)) from error
     return data
 
 
-def _text(data: memoryview) -> str:
-    try:
-        return str(data, "utf-8")
-    except UnicodeDecodeError as error:
-        raise UnfitError(f"not UTF-8 text at byte {error.start}") from error
-
-
 def _json(data: memoryview) -> str:
-    text = _text(data)
-    try:
-        json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise UnfitError(f"no valid JSON: {error}") from error
+    text = text_of(data)
+    check_json(text)
     return text
 
 
 def _tensor(data: memoryview) -> memoryview:
-    """Check the header of a NumPy file, and that its values are all there. Never unpickles."""
-    file = io.BytesIO(data)
-    try:
-        version = npy.read_magic(file)
-        if version == (3, 0):  # has no reader of its own header; field names in UTF-8 are rare
-            npy.read_array(io.BytesIO(data), allow_pickle=False)
-            return data
-        read = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}.get(version)
-        if read is None:
-            raise UnfitError(f"a NumPy file of the unknown version {version[0]}.{version[1]}")
-        shape, _, dtype = read(file)
-    except UnfitError:
-        raise
-    except (ValueError, TypeError, SyntaxError, KeyError, EOFError, OverflowError, MemoryError, Warning) as error:
-        raise UnfitError(f"no NumPy file that can be read: {error}") from error
-    if dtype.hasobject:
-        raise UnfitError("a NumPy file of Python objects, which can't be read safely")
-    count = 1
-    for side in shape:
-        count *= side
-    there = len(data) - file.tell()
-    if any(side < 0 for side in shape) or there != count * dtype.itemsize:
-        raise UnfitError(f"a NumPy file of {there} bytes for the shape {shape} of {dtype}")
+    check_tensor(data)
     return data
 
 
@@ -231,7 +192,7 @@ def _label(data: memoryview, names: tuple[str, ...], ids: Mapping[str, int]) -> 
         if not 0 <= number < len(names):
             raise UnfitError(f"{number} is not among the ids 0 to {len(names) - 1} of --classes")
         return number
-    name = _text(data).strip()
+    name = text_of(data).strip()
     if name not in ids:
         raise UnfitError(f"{_shown(data)} is neither an id nor a name of --classes")
     return ids[name]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import mmap
 import os
 from collections.abc import Iterator
 
@@ -42,7 +43,7 @@ def temporary_name(path: str) -> str:
     return os.path.join(folder, f"{TEMPORARY_PREFIX}{os.getpid()}-{name}")
 
 
-def write_durable(path: str, data: bytes) -> None:
+def write_durable(path: str, data: bytes | mmap.mmap) -> None:
     """Write `data` to a temporary file, fsync it, rename it to `path`, and fsync the folder."""
     temporary = temporary_name(path)
     with storage_errors("write", path):
