@@ -79,6 +79,7 @@ def _mlx(task: Task) -> tuple[str, Batches]:
 
 
 def _torchvision(task: Task) -> tuple[str, Batches]:
+    import PIL
     import torch
 
     torch.set_num_threads(1)
@@ -97,7 +98,8 @@ def _torchvision(task: Task) -> tuple[str, Batches]:
     behind = {os.path.realpath(path): number for number, (path, _) in enumerate(dataset.samples)}
     order = [behind[file] for file in task["files"]]
     loader = torch.utils.data.DataLoader(dataset, BATCH_SIZE, sampler=order, num_workers=0)
-    return f"torchvision {_version('torchvision')} ImageFolder", (images.numpy() for images, _ in loader)
+    name = f"torchvision {_version('torchvision')} ImageFolder, PIL {PIL.__version__}"
+    return name, (images.numpy() for images, _ in loader)
 
 
 def _spdl(task: Task) -> tuple[str, Batches]:

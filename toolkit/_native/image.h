@@ -29,7 +29,7 @@ enum {
 #define IMG_MAX_COLOURS (4 * IMG_MAX_OPS)
 
 /* Loops that the compiler vectorises well; the machine picks its version when the library is loaded. */
-#if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__)
+#if defined(__x86_64__) && defined(__GLIBC__) && !defined(__clang__) && __GNUC__ >= 12
 #define IMG_CLONES __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
 #else
 #define IMG_CLONES
