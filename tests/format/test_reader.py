@@ -12,10 +12,12 @@ import pytest
 
 import toolkit
 from toolkit._native.chunks import READ_CRC, READ_FAULT, READ_OK, READ_RANGE
+from toolkit._native.samples import FileIdentity
 from toolkit.errors import CorruptShardError, StorageError
 from toolkit.format.reader import ShardReader, read_failure
 from toolkit.format.shard import BatchPlace, ShardRecord
 from toolkit.format.tables import ShardIndex, encode_shard_table, parse_shard_tables
+from toolkit.loader.fetch import Fetcher
 from toolkit.loader.verify import Level, verify
 
 
@@ -106,11 +108,19 @@ def test_failures_in_words() -> None:
 def test_a_file_cut_short_behind_the_identity_check(dataset: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The check of size and time comes before a read: what is cut in between is caught by the guarded copy."""
     ds = toolkit.open(dataset, split="train")
+    other = (dataset / "manifest.json").stat()  # a file that never changes, in place of the shard
+    identity = FileIdentity(
+        os.fsencode(dataset / "manifest.json"), other.st_dev, other.st_ino, other.st_size, other.st_mtime_ns
+    )
+    opened = Fetcher.open_batch
+    monkeypatch.setattr(Fetcher, "open_batch", lambda self, batch: (opened(self, batch)[0], identity))
     assert ds[0]["label"] is not None
     monkeypatch.setattr(ShardReader, "check_identity", lambda self: None)
     os.truncate(ds.files[0], 0)
     with pytest.raises(CorruptShardError, match="was cut short"):
         ds[5]
+    with pytest.raises(CorruptShardError, match="was cut short"):
+        list(ds.loader(batch_size=6))
 
 
 def test_null_children_are_not_null_structs(tmp_path: Path, commit_samples: Callable[..., str]) -> None:
