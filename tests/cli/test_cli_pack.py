@@ -58,7 +58,7 @@ def test_json(cli: Cli, flowers: Path, tmp_path: Path) -> None:
     document = json.loads(ended.out)
     assert list(document) == [
         *("schema", "pin", "dataset", "samples", "shards", "bytes", "seconds", "splits", "classes", "skipped"),
-        *("rejects", "added", "resumed", "rejects_report", "options"),
+        *("rejects", "added", "resumed", "renamed", "rejects_report", "options"),
     ]
     assert document["schema"] == "toolkit.pack/1"
     assert document["splits"] == {"train": 10, "val": 4}

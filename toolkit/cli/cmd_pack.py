@@ -39,7 +39,7 @@ from toolkit.cli.source_options import (
     UserMetadataOption,
 )
 from toolkit.errors import RejectsError
-from toolkit.pack.job import DEFAULT_SHARD_BYTES, OnExisting, PackJob
+from toolkit.pack.job import DEFAULT_SHARD_BYTES, KeyConflict, OnExisting, PackJob
 from toolkit.report.text import count, plain
 from toolkit.sources.imagefolder import SPLIT_FOLDERS, LabelMode, read_classes
 from toolkit.sources.options import Missing, SourceKind
@@ -123,6 +123,26 @@ def pack(
             help="At most N samples of each split.",
         ),
     ] = None,
+    shuffle_seed: Annotated[
+        int | None,
+        typer.Option(
+            "--shuffle-seed",
+            envvar=envvar("--shuffle-seed"),
+            parser=at_least(0),
+            metavar="N",
+            help="Spread the samples of each split over its shards, in an order that N decides.",
+        ),
+    ] = None,
+    key_conflict: Annotated[
+        str,
+        typer.Option(
+            "--key-conflict",
+            envvar=envvar("--key-conflict"),
+            parser=choice(KeyConflict),
+            metavar="error|suffix",
+            help="A sample whose key an earlier one has: refuse the input, or call it KEY#1, KEY#2, ...",
+        ),
+    ] = KeyConflict.ERROR.value,
     on_existing: Annotated[
         str,
         typer.Option(
@@ -188,6 +208,8 @@ def pack(
         classes=None if classes is None else read_classes(classes),
         jobs=jobs,
         limit=limit,
+        shuffle_seed=shuffle_seed,
+        key_conflict=KeyConflict(key_conflict),
         on_existing=OnExisting(on_existing),
         extend_classes=extend_classes,
         max_rejects=max_rejects,
@@ -278,6 +300,8 @@ def _options(job: PackJob) -> dict[str, object]:
         "classes_given": job.classes is not None,
         "jobs": job.jobs,
         "limit": job.limit,
+        "shuffle_seed": job.shuffle_seed,
+        "key_conflict": job.key_conflict.value,
         "on_existing": job.on_existing.value,
         "extend_classes": job.extend_classes,
         "max_rejects": job.max_rejects,

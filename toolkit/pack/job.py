@@ -13,7 +13,7 @@ from toolkit.sources.options import Missing, SourceKind, SourceOptions
 from toolkit.sources.reject import Reject
 from toolkit.sources.scan import is_utf8, printable
 
-__all__ = ["DEFAULT_SHARD_BYTES", "OnExisting", "PackJob", "PackPlan", "PackResult", "PlannedSplit"]
+__all__ = ["DEFAULT_SHARD_BYTES", "KeyConflict", "OnExisting", "PackJob", "PackPlan", "PackResult", "PlannedSplit"]
 
 DEFAULT_SHARD_BYTES = 256 * 1024 * 1024
 _LEAST_SHARD_BYTES = 64 * 1024
@@ -30,6 +30,13 @@ class OnExisting(enum.Enum):
     APPEND = "append"
 
 
+class KeyConflict(enum.Enum):
+    """What to do about samples whose key an earlier sample has: refuse the input, or rename them KEY#1, KEY#2, …."""
+
+    ERROR = "error"
+    SUFFIX = "suffix"
+
+
 @dataclass(frozen=True, kw_only=True)
 class PackJob:
     """A pack's input, output and options. Checked when made.
@@ -41,6 +48,8 @@ class PackJob:
         shard_bytes: Size that shards are filled up to.
         jobs: Slices packed at the same time. Never changes the result.
         on_existing: What to do when the dataset is there already.
+        shuffle_seed: Spread the samples of each split over its shards in the order of this seed.
+        key_conflict: What to do about samples whose key an earlier one has.
         extend_classes: An append may bring new classes; their ids come behind the old ones.
         max_rejects: Rejected samples that are tolerated: a number, or a share of all samples below 1.0 as a float.
         user: Metadata of the user's own, for the manifest.
@@ -67,6 +76,8 @@ class PackJob:
     raw: bool = False
     jobs: int = 1
     limit: int | None = None
+    shuffle_seed: int | None = None
+    key_conflict: KeyConflict = KeyConflict.ERROR
     on_existing: OnExisting = OnExisting.REFUSE
     extend_classes: bool = False
     max_rejects: int | float = 0
@@ -81,7 +92,7 @@ class PackJob:
                 raise UsageError(f"{printable(text)!r} is not valid UTF-8, which names and metadata are")
         if self.shard_bytes < _LEAST_SHARD_BYTES:
             raise UsageError(f"a shard size of {self.shard_bytes} bytes is too small: give at least 64KiB")
-        for name, least in (("jobs", 1), ("max_rejects", 0), ("limit", 1)):
+        for name, least in (("jobs", 1), ("max_rejects", 0), ("limit", 1), ("shuffle_seed", 0)):
             value = getattr(self, name)
             if value is not None and value < least:
                 raise UsageError(f"{name.replace('_', '-')} must be at least {least}, got {value}")
@@ -109,6 +120,7 @@ class PackJob:
             exclude=self.exclude,
             missing=self.missing,
             raw=self.raw,
+            shuffle_seed=self.shuffle_seed,
         )
 
     def allowed_rejects(self, samples: int) -> int:
@@ -143,7 +155,7 @@ class PackResult:
     """What a pack did: the version's samples, shards, bytes and splits.
 
     `added` counts the samples of this pack, fewer than `samples` when it was an append; `resumed` the slices that an
-    earlier, killed pack had finished.
+    earlier, killed pack had finished; `renamed` the samples that got a new key.
     """
 
     pin: str
@@ -158,3 +170,4 @@ class PackResult:
     rejects: list[Reject] = field(default_factory=list)
     added: int = 0
     resumed: int = 0
+    renamed: int = 0

@@ -34,7 +34,7 @@ def rejects_text(rejects: Sequence[Reject]) -> str:
     return shown + (f"\n  … and {len(rejects) - _SHOWN_REJECTS} more" if len(rejects) > _SHOWN_REJECTS else "")
 
 
-def provenance(job: PackJob, survey: Survey, seconds: float) -> bytes:
+def provenance(job: PackJob, survey: Survey, seconds: float, *, renamed: int) -> bytes:
     """Return JSON that says with what, where and when the version was packed."""
     facts = {
         "toolkit": __version__,
@@ -46,5 +46,6 @@ def provenance(job: PackJob, survey: Survey, seconds: float) -> bytes:
         "source": printable(os.path.abspath(job.source)),
         "jobs": job.jobs,
         "skipped": dict(survey.skipped),
+        "renamed": renamed,
     }
     return msgspec.json.format(msgspec.json.encode(facts), indent=1) + b"\n"

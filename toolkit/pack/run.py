@@ -17,12 +17,14 @@ from toolkit.format.manifest import LabelCounts, Manifest, Split, TableRef
 from toolkit.format.schema import FORMAT_VERSION, Column, Kind, arrow_schema
 from toolkit.format.tables import encode_label_table, encode_schema_table, encode_shard_table, sha256
 from toolkit.pack.append import Base
-from toolkit.pack.duplicates import check_keys
+from toolkit.pack.conflicts import KeyConflicts
 from toolkit.pack.executor import run_in_order
-from toolkit.pack.job import OnExisting, PackJob, PackPlan, PackResult, PlannedSplit
+from toolkit.pack.job import KeyConflict, OnExisting, PackJob, PackPlan, PackResult, PlannedSplit
 from toolkit.pack.journal import Journal, SliceResult
 from toolkit.pack.report import provenance, rejects_jsonl, rejects_text
+from toolkit.pack.shuffled import ShuffledSource
 from toolkit.pack.slices import SlicePacker
+from toolkit.pack.stage import Publisher, Stage
 from toolkit.sources.base import Slice, Source, Survey
 from toolkit.sources.detect import make_source
 from toolkit.sources.scan import printable
@@ -67,10 +69,13 @@ def pack(job: PackJob, progress: Progress = lambda *_: None) -> PackResult:
         columns = _with_label_tables(survey)
         schema = arrow_schema(columns, survey.types, survey.classes)
         journal = Journal(job.dataset)
-        packer = SlicePacker(source, survey, schema, transaction, journal, job.shard_bytes)
         finished = _begin(job, survey, journal, base)
         try:
-            results, resumed = _pack_slices(job, packer, survey, finished, progress)
+            stage = Stage(job.dataset) if _takes_two_passes(job, survey) else None
+            first = journal if stage is None else stage.journal
+            packer = SlicePacker(source, survey, schema, stage or transaction, first, job.shard_bytes)
+            found = finished if stage is None else first.finished()
+            results, resumed = _pack_slices(job, packer, survey, found, progress)
         except BaseException:
             journal.discard_if_empty()
             raise
@@ -86,7 +91,18 @@ def pack(job: PackJob, progress: Progress = lambda *_: None) -> PackResult:
         if not rows:
             journal.discard()
             raise SourceError(f"{job.source!r}: not one sample is left to pack:{rejects_text(rejects)}")
-        check_keys(results, journal, transaction.root, None if base is None else base.key_hashes())
+        results = _with_unique_keys(job, packer, survey, results, first, base, progress)
+        renamed = sum(result.renamed for result in results)
+        if stage is not None:
+            second: SlicePacker | Publisher
+            if job.shuffle_seed is None or survey.shuffled:
+                second = Publisher(results, stage, transaction, journal)
+            else:
+                source = ShuffledSource(survey, results, stage, seed=job.shuffle_seed, slice_bytes=job.shard_bytes)
+                survey = source.survey()
+                second = SlicePacker(source, survey, schema, transaction, journal, job.shard_bytes)
+            results, again = _pack_slices(job, second, survey, finished, progress)
+            resumed += again
         splits = _splits(survey, results, transaction)
         manifest = Manifest(
             format=FORMAT_VERSION,
@@ -102,7 +118,7 @@ def pack(job: PackJob, progress: Progress = lambda *_: None) -> PackResult:
             transaction.add_table(encode_label_table(names))
         reports = {
             "rejects.jsonl": rejects_jsonl(rejects),
-            "provenance.json": provenance(job, survey, time.monotonic() - started),
+            "provenance.json": provenance(job, survey, time.monotonic() - started, renamed=renamed),
         }
         pin = transaction.commit(manifest, reports)
         journal.discard()
@@ -119,6 +135,7 @@ def pack(job: PackJob, progress: Progress = lambda *_: None) -> PackResult:
         rejects=rejects,
         added=rows,
         resumed=resumed,
+        renamed=renamed,
     )
 
 
@@ -175,9 +192,35 @@ def _begin(job: PackJob, survey: Survey, journal: Journal, base: Base | None) ->
     return journal.begin(asked)
 
 
-def _pack_slices(
+def _takes_two_passes(job: PackJob, survey: Survey) -> bool:
+    return job.key_conflict is KeyConflict.SUFFIX or (job.shuffle_seed is not None and not survey.shuffled)
+
+
+def _with_unique_keys(
     job: PackJob,
     packer: SlicePacker,
+    survey: Survey,
+    results: list[SliceResult],
+    journal: Journal,
+    base: Base | None,
+    progress: Progress,
+) -> list[SliceResult]:
+    """Refuse keys that occur twice; or pack the slices that have them once more, with new keys."""
+    existing = None
+    if base is not None:
+        existing = journal.path("existing.hashes")
+        base.write_key_hashes(existing)
+    conflicts = KeyConflicts(results, journal, existing)
+    if job.key_conflict is KeyConflict.ERROR:
+        conflicts.refuse()
+        return results
+    packer.renames = conflicts.renames()
+    return _pack_slices(job, packer, survey, {(one.split, one.number): one for one in results}, progress)[0]
+
+
+def _pack_slices(
+    job: PackJob,
+    packer: SlicePacker | Publisher,
     survey: Survey,
     finished: Mapping[tuple[str, int], SliceResult],
     progress: Progress,
@@ -197,7 +240,7 @@ def _pack_slices(
 
     def run(part: Slice) -> SliceResult:
         known = finished.get((part.split, part.number))
-        if known is None or known.fingerprint != packer.fingerprint(part):
+        if known is None or not packer.is_done(part, known):
             return packer.pack(part)
         with lock:
             done[2] += 1
@@ -234,4 +277,9 @@ def _splits(survey: Survey, results: list[SliceResult], transaction: Transaction
 
 def _shaping_options(job: PackJob, survey: Survey) -> dict[str, object]:
     """Return the options that shape samples and shards; where things lie and how many worked on it do not."""
-    return {**survey.options, "shard_bytes": job.shard_bytes}
+    options = {**survey.options, "shard_bytes": job.shard_bytes}
+    if job.shuffle_seed is not None:
+        options["shuffle_seed"] = job.shuffle_seed
+    if job.key_conflict is not KeyConflict.ERROR:
+        options["key_conflict"] = job.key_conflict.value
+    return options

@@ -4,27 +4,43 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 import xxhash
 
-from toolkit.format.commit import Transaction
+from toolkit.errors import SourceError
 from toolkit.format.schema import KEY
 from toolkit.format.shard import ShardRecord, ShardWriter
 from toolkit.format.sizes import row_bytes
 from toolkit.format.tables import encode_schema_table, sha256
 from toolkit.pack.journal import Journal, SliceResult
+from toolkit.pack.renames import Renames
 from toolkit.sources.base import Slice, Source, Survey
 from toolkit.sources.reject import Reject
+from toolkit.storage.local import storage_errors
 
-__all__ = ["Cancelled", "SlicePacker"]
+__all__ = ["Cancelled", "ShardFolder", "SlicePacker"]
 
 
 class Cancelled(Exception):  # noqa: N818 - not an error: another slice failed, or the user said stop
     """The pack is stopping; what this slice had not finished was removed."""
+
+
+class ShardFolder(Protocol):
+    """Where shards are written and get their names: a Transaction, or the stage of a first pass."""
+
+    def shard_temporary(self, name: str) -> str:
+        """Return the path at which a shard is written."""
+
+    def publish_shard(self, temporary: str, name: str) -> str:
+        """Rename a finished, synced shard to its name; return its path inside the dataset."""
+
+    def sync_shards(self) -> None:
+        """Make the names of the shards durable."""
 
 
 class SlicePacker:
@@ -33,6 +49,7 @@ class SlicePacker:
     Attributes:
         cancelled: Set it, and running slices stop.
         on_read: Called with (samples, bytes read) as slices go on.
+        renames: New keys, by split and number of the slice; None while they aren't known.
     """
 
     def __init__(
@@ -40,19 +57,20 @@ class SlicePacker:
         source: Source,
         survey: Survey,
         schema: pa.Schema,
-        transaction: Transaction,
+        folder: ShardFolder,
         journal: Journal,
         shard_bytes: int,
     ) -> None:
         self._source = source
         self._survey = survey
         self._schema = schema
-        self._transaction = transaction
+        self._folder = folder
         self._journal = journal
         self._shard_bytes = shard_bytes
         self._schema_hash = sha256(encode_schema_table(schema))
         self.cancelled = threading.Event()
         self.on_read: Callable[[int, int], None] = lambda rows, nbytes: None
+        self.renames: Mapping[tuple[str, int], Renames] | None = None
 
     def fingerprint(self, part: Slice) -> str:
         """Return a hash of the slice as it was listed (files, sizes, times) and of the schema."""
@@ -60,14 +78,23 @@ class SlicePacker:
             repr((part.split, part.number, part.samples, part.bytes, part.payload, self._schema_hash)).encode()
         )
 
+    def is_done(self, part: Slice, entry: SliceResult) -> bool:
+        """Tell whether a journal entry is of this slice as it is now."""
+        if entry.fingerprint != self.fingerprint(part):
+            return False
+        mine = (self.renames or {}).get((part.split, part.number))
+        return self.renames is None or entry.renames == ("" if mine is None else mine.digest)
+
     def pack(self, part: Slice) -> SliceResult:
         """Write the slice's shards and its journal entry; return what it came to.
 
         Raises:
+            SourceError: With renames: the slice no longer has the keys that they were found from.
             StorageError: A shard can't be written, or the source's disk fails.
             Cancelled: The pack is stopping.
         """
-        shards = _RollingShards(self._transaction, part, self._schema, self._shard_bytes)
+        renames = (self.renames or {}).get((part.split, part.number))
+        shards = _RollingShards(self._folder, part, self._schema, self._shard_bytes)
         rejects: list[Reject] = []
         labels: dict[str, Counter[int | None]] = {name: Counter() for name in self._survey.classes}
         hashes: list[bytes] = []
@@ -76,16 +103,18 @@ class SlicePacker:
                 if self.cancelled.is_set():
                     raise Cancelled
                 rejects += rows.rejects
-                shards.write(rows.batch)
+                shards.write(rows.batch if renames is None else renames.apply(rows.batch, len(hashes)))
                 for name, counter in labels.items():
                     counter.update(rows.batch.column(name).to_pylist())
                 hashes += [xxhash.xxh3_128_digest(key.encode()) for key in rows.batch.column(KEY).to_pylist()]
                 self.on_read(rows.batch.num_rows + len(rows.rejects), rows.read_bytes)
+            if renames is not None:
+                self._check_keys(part, hashes)
             records = shards.finish()
         except BaseException:
             shards.abort()
             raise
-        self._transaction.sync_shards()
+        self._folder.sync_shards()
         result = SliceResult(
             split=part.split,
             number=part.number,
@@ -95,16 +124,24 @@ class SlicePacker:
             records=tuple(records),
             labels={name: tuple(counter.items()) for name, counter in labels.items()},
             rejects=tuple(rejects),
+            renames="" if renames is None else renames.digest,
+            renamed=0 if renames is None else len(renames.rows),
         )
         self._journal.record(result, b"".join(hashes))
         return result
+
+    def _check_keys(self, part: Slice, hashes: list[bytes]) -> None:
+        path = self._journal.keys_path(part.split, part.number)
+        with storage_errors("read", path), open(path, "rb") as file:
+            if file.read() != b"".join(hashes):
+                raise SourceError(f"{part.source or 'the input'} changed during the pack: run it again")
 
 
 class _RollingShards:
     """Writes rows to shards, opening the next one where a row would take the present one over its size."""
 
-    def __init__(self, transaction: Transaction, part: Slice, schema: pa.Schema, shard_bytes: int) -> None:
-        self._transaction = transaction
+    def __init__(self, folder: ShardFolder, part: Slice, schema: pa.Schema, shard_bytes: int) -> None:
+        self._folder = folder
         self._part = part
         self._schema = schema
         self._limit = shard_bytes
@@ -138,7 +175,7 @@ class _RollingShards:
     def _open(self) -> ShardWriter:
         if self._writer is None:
             name = f"{self._part.split}-{self._part.number:06d}-{len(self._records)}"
-            self._writer = ShardWriter(self._transaction.shard_temporary(name), self._schema)
+            self._writer = ShardWriter(self._folder.shard_temporary(name), self._schema)
         return self._writer
 
     def _close(self) -> None:
@@ -146,6 +183,6 @@ class _RollingShards:
             return
         record = self._writer.close()
         name = f"{self._part.split}-{self._part.number:06d}-{record.sha256.hex()[:16]}.arrow"
-        path = self._transaction.publish_shard(self._writer.path, name)
+        path = self._folder.publish_shard(self._writer.path, name)
         self._records.append(replace(record, path=path))
         self._writer, self._used = None, 0

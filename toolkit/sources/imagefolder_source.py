@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
 import pyarrow as pa
 
 from toolkit.format.schema import IMAGE_TYPE, image_column, label_column
@@ -13,6 +14,7 @@ from toolkit.sources.images import NotAnImageError, check_header
 from toolkit.sources.options import SourceKind, SourceOptions
 from toolkit.sources.reject import Reject
 from toolkit.sources.scan import printable
+from toolkit.sources.shuffle import shuffled
 from toolkit.storage.local import storage_errors
 
 __all__ = ["ImageFolderSource"]
@@ -46,7 +48,9 @@ class ImageFolderSource(Source):
             classes={"label": scan.classes} if scan.classes is not None else {},
             splits=tuple(scan.splits),
             slices=tuple(
-                part for split, entries in scan.splits.items() for part in _cut(split, entries, options.slice_bytes)
+                part
+                for split, entries in scan.splits.items()
+                for part in _cut(split, _ordered(split, entries, options.shuffle_seed), options.slice_bytes)
             ),
             skipped={
                 "hidden": scan.skipped_hidden,
@@ -61,6 +65,7 @@ class ImageFolderSource(Source):
                 "source_kind": SourceKind.IMAGEFOLDER.value,
                 "split": options.split,
             },
+            shuffled=options.shuffle_seed is not None,
         )
 
     def read(self, survey: Survey, part: Slice) -> Iterator[Rows]:
@@ -84,6 +89,13 @@ class ImageFolderSource(Source):
                 pending, rejects, size, read = [], [], 0, 0
         if pending or rejects:
             yield Rows(_batch(pending, schema), tuple(rejects), read)
+
+
+def _ordered(split: str, entries: Sequence[Entry], seed: int | None) -> Sequence[Entry]:
+    if seed is None or not entries:
+        return entries
+    places = np.arange(len(entries), dtype=np.int64)
+    return [entries[i] for i in shuffled(len(entries), seed, split, places).tolist()]
 
 
 def _cut(split: str, entries: Sequence[Entry], slice_bytes: int) -> Iterator[Slice]:

@@ -53,6 +53,8 @@ class SourceOptions:
         include, exclude: Glob patterns on paths inside the input.
         missing: What becomes of a sample that lacks a column.
         raw: TFRecord payloads are no tf.train.Example: pack them as bytes.
+        shuffle_seed: Take each split's samples in the order of toolkit.sources.shuffle; a source that can't leaves it
+            to the pack, and its survey says so.
     """
 
     paths: tuple[str, ...]
@@ -71,6 +73,7 @@ class SourceOptions:
     exclude: tuple[str, ...] = ()
     missing: Missing = Missing.ERROR
     raw: bool = False
+    shuffle_seed: int | None = None
 
     def refuse(self, kind: SourceKind, *names: str) -> None:
         """Raise UsageError when one of the options `names` was given to a source that has no use for it."""
