@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Collection
 from dataclasses import asdict
 from typing import Annotated
 
@@ -41,7 +42,7 @@ from toolkit.cli.source_options import (
 from toolkit.errors import RejectsError
 from toolkit.pack.job import DEFAULT_SHARD_BYTES, KeyConflict, OnExisting, PackJob
 from toolkit.report.text import count, plain
-from toolkit.sources.imagefolder import SPLIT_FOLDERS, LabelMode, read_classes
+from toolkit.sources.imagefolder import DEFAULT_SPLIT, SPLIT_FOLDERS, LabelMode, read_classes
 from toolkit.sources.options import Missing, SourceKind
 
 __all__ = ["pack"]
@@ -149,9 +150,9 @@ def pack(
             "--on-existing",
             envvar=envvar("--on-existing"),
             parser=choice(OnExisting),
-            metavar="refuse|overwrite|append",
-            help="When DATASET is there already. A killed pack goes on where it was in any case; "
-            "overwritten versions stay readable by their pins.",
+            metavar="refuse|resume|overwrite|append",
+            help="When DATASET is there already. A killed pack goes on where it was in any case, and resume does "
+            "nothing else; overwritten versions stay readable by their pins.",
         ),
     ] = OnExisting.REFUSE.value,
     extend_classes: Annotated[
@@ -247,6 +248,7 @@ def _pack(job: PackJob, *, json: bool, progress: bool | None, quiet: bool) -> No
     if result.rejects:
         report = os.path.join(job.dataset, "reports", f"{result.pin}.rejects.jsonl")
     if not quiet:
+        _note_split(job, result.splits)
         _note_class_folders(job.source, labelled=result.classes is not None)
     if json:
         document = {**asdict(result), "rejects_report": report, "options": _options(job)}
@@ -267,6 +269,7 @@ def _plan(job: PackJob, *, json: bool, quiet: bool) -> None:
     planned = plan(job)
     exists = _current_pin(job.dataset) is not None
     if not quiet:
+        _note_split(job, planned.splits)
         _note_class_folders(job.source, labelled=planned.classes is not None)
         if exists and job.on_existing is OnExisting.REFUSE:
             note(f"{job.dataset!r} already holds a dataset: packing would need --on-existing overwrite")
@@ -325,6 +328,13 @@ def _current_pin(dataset: str) -> str | None:
             return hashlib.sha256(file.read()).hexdigest()
     except OSError:
         return None
+
+
+def _note_split(job: PackJob, splits: Collection[str]) -> None:
+    """Say when a folder named like a split became the split train, because its own name counts for nothing."""
+    name = os.path.basename(os.path.abspath(job.source))
+    if job.split is None and list(splits) == [DEFAULT_SPLIT] and name in SPLIT_FOLDERS and name != DEFAULT_SPLIT:
+        note(f"the samples of {name!r} became the split {DEFAULT_SPLIT!r}: give --split {name} to name it so")
 
 
 def _note_class_folders(source: str, *, labelled: bool) -> None:

@@ -46,9 +46,12 @@ class KeyConflicts:
             return
         first, second = int(self._repeats.firsts[0]), int(self._repeats.rows[0])
         place = "in the dataset already" if first < 0 else self._place(first)
+        # An append must not be told to overwrite what it appends to.
+        anew = "" if self._before else " (a pack with other options begins anew with --on-existing overwrite)"
         raise SourceError(
             f"the key {self._key(second)!r} occurs twice: {place}, and {self._place(second)}. Keys must be unique in a "
-            "dataset: rename one of the samples, give --key another field, or let --key-conflict suffix rename"
+            "dataset: rename one of the samples, give --key another field, or let --key-conflict suffix "
+            f"rename{anew}"
         )
 
     def renames(self) -> dict[tuple[str, int], Renames]:

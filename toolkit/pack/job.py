@@ -22,10 +22,12 @@ _LEAST_SHARD_BYTES = 64 * 1024
 class OnExisting(enum.Enum):
     """What to do when the dataset, or an unfinished pack of it, is there already.
 
-    Whatever is chosen, a killed pack with the same options goes on where it was.
+    Whatever is chosen, a killed pack with the same options goes on where it was. RESUME does nothing else: it goes on
+    with what is there, an append too, and refuses when there is nothing.
     """
 
     REFUSE = "refuse"
+    RESUME = "resume"
     OVERWRITE = "overwrite"
     APPEND = "append"
 
@@ -97,7 +99,7 @@ class PackJob:
             if value is not None and value < least:
                 raise UsageError(f"{name.replace('_', '-')} must be at least {least}, got {value}")
 
-        if self.extend_classes and self.on_existing is not OnExisting.APPEND:
+        if self.extend_classes and self.on_existing not in (OnExisting.APPEND, OnExisting.RESUME):
             raise UsageError("--extend-classes means nothing without --on-existing append: leave it out")
 
     @property

@@ -62,7 +62,7 @@ class Journal:
             ExistsError: The journal is of another job; the message says what differs.
         """
         path = os.path.join(self._folder, _JOB)
-        before = self._job()
+        before = self.job()
         if before is None:
             with storage_errors("create", self._folder):
                 shutil.rmtree(self._folder, ignore_errors=True)
@@ -77,7 +77,8 @@ class Journal:
             )
             raise ExistsError(
                 f"{self._root!r} holds an unfinished pack of another kind:{lines}\n"
-                "Give the same options to go on with it, or --on-existing overwrite to begin anew"
+                "Give the same options to go on with it. To begin anew give --on-existing overwrite as well; or, for "
+                f"an append, remove {self._folder!r}"
             )
         return self.finished()
 
@@ -134,7 +135,7 @@ class Journal:
     def _path_of(self, split: str, number: int, suffix: str) -> str:
         return os.path.join(self._folder, f"{split}-{number:06d}.{suffix}")
 
-    def _job(self) -> dict[str, object] | None:
+    def job(self) -> dict[str, object] | None:
         """Return what is packed and how; None without a journal, or when it can't be read: then it is worth nothing."""
         path = os.path.join(self._folder, _JOB)
         if not os.path.exists(path):

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import msgspec
 
-from toolkit.errors import RejectsError, SourceError, UsageError
+from toolkit.errors import NotFoundError, RejectsError, SourceError, UsageError
 from toolkit.format.commit import Transaction
 from toolkit.format.manifest import LabelCounts, Manifest, Split, TableRef
 from toolkit.format.schema import FORMAT_VERSION, Column, Kind, arrow_schema
@@ -32,6 +32,7 @@ from toolkit.sources.scan import printable
 __all__ = ["pack", "plan"]
 
 _FAILED_REPORT = "failed.rejects.jsonl"
+_APPENDED_TO = "appended to"
 
 # Called as (samples done, samples in all or None, bytes done, bytes in all).
 Progress = Callable[[int, int | None, int, int], None]
@@ -64,11 +65,11 @@ def pack(job: PackJob, progress: Progress = lambda *_: None) -> PackResult:
     started = time.monotonic()
     _check_places(job)
     with Transaction(job.dataset, replace=job.on_existing is not OnExisting.REFUSE) as transaction:
-        base = Base(job.dataset) if job.on_existing is OnExisting.APPEND else None
+        journal = Journal(job.dataset)
+        base = _base(job, journal)
         source, survey = _surveyed(job, base)
         columns = _with_label_tables(survey)
         schema = arrow_schema(columns, survey.types, survey.classes)
-        journal = Journal(job.dataset)
         finished = _begin(job, survey, journal, base)
         try:
             stage = Stage(job.dataset) if _takes_two_passes(job, survey) else None
@@ -86,7 +87,8 @@ def pack(job: PackJob, progress: Progress = lambda *_: None) -> PackResult:
             report = transaction.write_report(_FAILED_REPORT, rejects_jsonl(rejects))
             raise RejectsError(
                 f"{len(rejects)} samples rejected, {allowed} allowed; nothing was committed:{rejects_text(rejects)}\n"
-                f"All of them: {report}. Mend them, or allow them with --max-rejects {len(rejects)}"
+                f"All of them: {report}. Mend them, or allow them with --max-rejects {len(rejects)}: what is packed "
+                "already isn't read again"
             )
         if not rows:
             journal.discard()
@@ -166,6 +168,21 @@ def _with_label_tables(survey: Survey) -> tuple[Column, ...]:
     )
 
 
+def _base(job: PackJob, journal: Journal) -> Base | None:
+    """Return the version to append to, if this pack is an append."""
+    if job.on_existing is not OnExisting.RESUME:
+        return Base(job.dataset) if job.on_existing is OnExisting.APPEND else None
+    unfinished = journal.job()
+    if unfinished is None:
+        raise NotFoundError(
+            f"{job.dataset!r} has no unfinished pack to resume: without --on-existing resume a pack goes on with one "
+            "that is there, and begins one where there is none"
+        )
+    # An append that was killed between its commit and the end of its journal is no longer on top of its base.
+    pin = unfinished.get(_APPENDED_TO)
+    return None if pin is None else Base(f"{job.dataset}@sha256:{pin}")
+
+
 def _surveyed(job: PackJob, base: Base | None) -> tuple[Source, Survey]:
     """Survey the source; for an append with the class names of the dataset, so that no id moves."""
     options = job.source_options
@@ -185,7 +202,7 @@ def _begin(job: PackJob, survey: Survey, journal: Journal, base: Base | None) ->
     asked = {
         **_shaping_options(job, survey),
         "source": printable(os.path.realpath(job.source)),
-        "appended to": None if base is None else base.pin,
+        _APPENDED_TO: None if base is None else base.pin,
     }
     if job.on_existing is OnExisting.OVERWRITE and not journal.is_of(asked):
         journal.discard()
