@@ -109,7 +109,7 @@ class Journal:
         if os.path.isdir(self._folder) and not any(name.endswith(".keys") for name in names):
             self.discard()
 
-    def record(self, result: SliceResult, key_hashes: bytes) -> None:
+    def record(self, result: SliceResult, key_hashes: bytes | bytearray) -> None:
         """Note that a slice is finished. Its shards are published already."""
         write_durable(self.keys_path(result.split, result.number), key_hashes)
         write_durable(self._path_of(result.split, result.number, "json"), msgspec.json.encode(result))

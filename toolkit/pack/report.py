@@ -30,8 +30,13 @@ def rejects_jsonl(rejects: Sequence[Reject]) -> bytes:
 
 def rejects_text(rejects: Sequence[Reject]) -> str:
     """Return the first rejects, a line each, and how many more there are."""
-    shown = "".join(f"\n  {reject.key}: {reject.reason}" for reject in rejects[:_SHOWN_REJECTS])
+    shown = "".join(f"\n  {_name(reject)}: {reject.reason}" for reject in rejects[:_SHOWN_REJECTS])
     return shown + (f"\n  … and {len(rejects) - _SHOWN_REJECTS} more" if len(rejects) > _SHOWN_REJECTS else "")
+
+
+def _name(reject: Reject) -> str:
+    """Return the key, and the place in the input unless that is the key with a folder before it."""
+    return reject.key if reject.source.endswith(reject.key) else f"{reject.key} ({reject.source})"
 
 
 def provenance(job: PackJob, survey: Survey, seconds: float, *, renamed: int) -> bytes:

@@ -85,8 +85,9 @@ def pack(job: PackJob, progress: Progress = lambda *_: None) -> PackResult:
         allowed = job.allowed_rejects(rows + len(rejects))
         if len(rejects) > allowed:
             report = transaction.write_report(_FAILED_REPORT, rejects_jsonl(rejects))
+            number = "1 sample" if len(rejects) == 1 else f"{len(rejects)} samples"
             raise RejectsError(
-                f"{len(rejects)} samples rejected, {allowed} allowed; nothing was committed:{rejects_text(rejects)}\n"
+                f"{number} rejected, {allowed} allowed; nothing was committed:{rejects_text(rejects)}\n"
                 f"All of them: {report}. Mend them, or allow them with --max-rejects {len(rejects)}: what is packed "
                 "already isn't read again"
             )

@@ -5,6 +5,7 @@ Only sizes are kept for each row, in a file; which row comes at a place is arith
 
 from __future__ import annotations
 
+import mmap
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -70,12 +71,12 @@ class ShuffledSource(Source):
         places = np.arange(run.start, run.stop, dtype=np.int64)
         rows = shuffled(split.rows, run.seed, part.split, places)
         ends = np.cumsum(split.sizes[rows])
-        readers: dict[str, pa.RecordBatchFileReader] = {}
+        files: dict[str, _StagedFile] = {}
         start = 0
         while start < len(rows):
             before = int(ends[start - 1]) if start else 0
             stop = max(start + 1, int(np.searchsorted(ends, before + _PIECE_BYTES, side="right")))
-            yield Rows(split.gather(rows[start:stop], readers), (), int(ends[stop - 1]) - before)
+            yield Rows(split.gather(rows[start:stop], files), (), int(ends[stop - 1]) - before)
             start = stop
 
     def _cut(self, name: str, split: _StagedSplit) -> Iterator[Slice]:
@@ -124,8 +125,8 @@ class _StagedSplit:
         self.digest = sha256(repr([(result.fingerprint, result.renames, result.rows) for result in results]).encode())
         self.sizes = self._measure(stage.journal.path(f"{name}.sizes"))
 
-    def gather(self, rows: _Numbers, readers: dict[str, pa.RecordBatchFileReader]) -> pa.RecordBatch:
-        """Return the rows with those numbers, in that order; `readers` keeps files open between calls.
+    def gather(self, rows: _Numbers, files: dict[str, _StagedFile]) -> pa.RecordBatch:
+        """Return the rows with those numbers, in that order; `files` keeps some open between calls.
 
         Raises:
             StorageError: A row isn't what was staged; its file is removed, so that another run stages it again.
@@ -138,7 +139,9 @@ class _StagedSplit:
         for start, stop in zip([0, *cuts.tolist()], [*cuts.tolist(), len(rows)], strict=True):
             batch = int(batches[start])
             within = ascending[start:stop] - (int(self._ends[batch]) - int(self._batches[batch, 2]))
-            piece = self._batch(batch, readers).take(pa.array(within))
+            file = self._file(batch, files)
+            piece = file.batch(int(self._batches[batch, 1])).take(pa.array(within))
+            file.let_go()
             self._check(batch, piece)
             pieces.append(piece.drop_columns([DIGEST]))
         back = np.empty(len(rows), np.int64)
@@ -147,23 +150,26 @@ class _StagedSplit:
 
     def _measure(self, path: str) -> _Numbers:
         """Write the size of every row to a file; return its map."""
-        readers: dict[str, pa.RecordBatchFileReader] = {}
-        with storage_errors("write", path), open(path, "wb") as file:
+        files: dict[str, _StagedFile] = {}
+        with storage_errors("write", path), open(path, "wb") as sizes:
             for batch in range(len(self._batches)):
-                file.write(row_bytes(self._batch(batch, readers).drop_columns([DIGEST])).tobytes())
+                file = self._file(batch, files)
+                rows = file.batch(int(self._batches[batch, 1])).drop_columns([DIGEST])
+                sizes.write(row_bytes(rows).tobytes())
+                file.let_go()
         if not self.rows:
             return np.empty(0, np.int64)
         with storage_errors("read", path):
             return np.memmap(path, np.int64, "r").view(np.ndarray)
 
-    def _batch(self, batch: int, readers: dict[str, pa.RecordBatchFileReader]) -> pa.RecordBatch:
+    def _file(self, batch: int, files: dict[str, _StagedFile]) -> _StagedFile:
+        """Return the file of a batch, opened if it isn't."""
         path = self._paths[int(self._batches[batch, 0])]
-        if path not in readers:
-            if len(readers) == _OPEN_FILES:
-                readers.pop(next(iter(readers)))
-            with storage_errors("read", path):
-                readers[path] = pa.ipc.open_file(pa.memory_map(path))
-        return readers[path].get_batch(int(self._batches[batch, 1]))
+        if path not in files:
+            if len(files) == _OPEN_FILES:
+                files.pop(next(iter(files)))
+            files[path] = _StagedFile(path)
+        return files[path]
 
     def _check(self, batch: int, rows: pa.RecordBatch) -> None:
         if not pa.array(sample_digests(rows), pa.binary(DIGEST_BYTES)).equals(rows.column(DIGEST)):
@@ -173,3 +179,20 @@ class _StagedSplit:
                 f"{path!r} is not what this pack wrote to it in its first pass: check the disk. The same command "
                 "reads those samples again"
             )
+
+
+class _StagedFile:
+    """A staged shard, mapped. Pages that were touched count as this process's memory until they are let go."""
+
+    def __init__(self, path: str) -> None:
+        with storage_errors("read", path), open(path, "rb") as file:
+            self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            self._reader = pa.ipc.open_file(pa.py_buffer(self._map))
+
+    def batch(self, number: int) -> pa.RecordBatch:
+        """Return a record batch that lies in the map."""
+        return self._reader.get_batch(number)
+
+    def let_go(self) -> None:
+        """Give the touched pages back; they stay in the page cache."""
+        self._map.madvise(mmap.MADV_DONTNEED)

@@ -17,7 +17,7 @@ from toolkit.format.schema import KEY
 from toolkit.format.shard import ShardRecord, ShardWriter
 from toolkit.format.sizes import row_bytes
 from toolkit.format.tables import encode_schema_table, sha256
-from toolkit.pack.journal import Journal, SliceResult
+from toolkit.pack.journal import HASH_BYTES, Journal, SliceResult
 from toolkit.pack.renames import Renames
 from toolkit.sources.base import Slice, Source, Survey
 from toolkit.sources.reject import Reject
@@ -97,16 +97,16 @@ class SlicePacker:
         shards = _RollingShards(self._folder, part, self._schema, self._shard_bytes)
         rejects: list[Reject] = []
         labels: dict[str, Counter[int | None]] = {name: Counter() for name in self._survey.classes}
-        hashes: list[bytes] = []
+        hashes = bytearray()
         try:
             for rows in self._source.read(self._survey, part):
                 if self.cancelled.is_set():
                     raise Cancelled
                 rejects += rows.rejects
-                shards.write(rows.batch if renames is None else renames.apply(rows.batch, len(hashes)))
+                shards.write(rows.batch if renames is None else renames.apply(rows.batch, len(hashes) // HASH_BYTES))
                 for name, counter in labels.items():
                     counter.update(rows.batch.column(name).to_pylist())
-                hashes += [xxhash.xxh3_128_digest(key.encode()) for key in rows.batch.column(KEY).to_pylist()]
+                hashes += b"".join([xxhash.xxh3_128_digest(key.encode()) for key in rows.batch.column(KEY).to_pylist()])
                 self.on_read(rows.batch.num_rows + len(rows.rejects), rows.read_bytes)
             if renames is not None:
                 self._check_keys(part, hashes)
@@ -127,13 +127,13 @@ class SlicePacker:
             renames="" if renames is None else renames.digest,
             renamed=0 if renames is None else len(renames.rows),
         )
-        self._journal.record(result, b"".join(hashes))
+        self._journal.record(result, hashes)
         return result
 
-    def _check_keys(self, part: Slice, hashes: list[bytes]) -> None:
+    def _check_keys(self, part: Slice, hashes: bytearray) -> None:
         path = self._journal.keys_path(part.split, part.number)
         with storage_errors("read", path), open(path, "rb") as file:
-            if file.read() != b"".join(hashes):
+            if file.read() != hashes:
                 raise SourceError(f"{part.source or 'the input'} changed during the pack: run it again")
 
 

@@ -42,7 +42,7 @@ def temporary_name(path: str) -> str:
     return os.path.join(folder, f"{TEMPORARY_PREFIX}{os.getpid()}-{name}")
 
 
-def write_durable(path: str, data: bytes) -> None:
+def write_durable(path: str, data: bytes | bytearray) -> None:
     """Write `data` to a temporary file, fsync it, rename it to `path`, and fsync the folder."""
     temporary = temporary_name(path)
     with storage_errors("write", path):
