@@ -14,22 +14,32 @@ from toolkit.sources.options import Missing, SourceKind, SourceOptions, VerifyIm
 from toolkit.sources.reject import Reject
 from toolkit.sources.scan import is_utf8, printable
 
-__all__ = ["DEFAULT_SHARD_BYTES", "OnExisting", "PackJob", "PackPlan", "PackResult", "PlannedSplit"]
+__all__ = ["DEFAULT_SHARD_BYTES", "KeyConflict", "OnExisting", "PackJob", "PackPlan", "PackResult", "PlannedSplit"]
 
 DEFAULT_SHARD_BYTES = 256 * 1024 * 1024
 _LEAST_SHARD_BYTES = 64 * 1024
+_LEAST = {"jobs": 1, "max_rejects": 0, "limit": 1, "shuffle_seed": 0, "short_side": 1}
 _MOST_SHORT_SIDE = 65535  # what a resize can make
 
 
 class OnExisting(enum.Enum):
     """What to do when the dataset, or an unfinished pack of it, is there already.
 
-    Whatever is chosen, a killed pack with the same options goes on where it was.
+    Whatever is chosen, a killed pack with the same options goes on where it was. RESUME does nothing else: it goes on
+    with what is there, an append too, and refuses when there is nothing.
     """
 
     REFUSE = "refuse"
+    RESUME = "resume"
     OVERWRITE = "overwrite"
     APPEND = "append"
+
+
+class KeyConflict(enum.Enum):
+    """What to do about samples whose key an earlier sample has: refuse the input, or rename them KEY#1, KEY#2, …."""
+
+    ERROR = "error"
+    SUFFIX = "suffix"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +56,8 @@ class PackJob:
         short_side: Images whose shorter side is longer are made smaller, so that it has this many pixels.
         jobs: Slices packed at the same time. Never changes the result.
         on_existing: What to do when the dataset is there already.
+        shuffle_seed: Spread the samples of each split over its shards in the order of this seed.
+        key_conflict: What to do about samples whose key an earlier one has.
         extend_classes: An append may bring new classes; their ids come behind the old ones.
         max_rejects: Rejected samples that are tolerated: a number, or a share of all samples below 1.0 as a float.
         user: Metadata of the user's own, for the manifest.
@@ -75,6 +87,8 @@ class PackJob:
     short_side: int | None = None
     jobs: int = 1
     limit: int | None = None
+    shuffle_seed: int | None = None
+    key_conflict: KeyConflict = KeyConflict.ERROR
     on_existing: OnExisting = OnExisting.REFUSE
     extend_classes: bool = False
     max_rejects: int | float = 0
@@ -89,7 +103,7 @@ class PackJob:
                 raise UsageError(f"{printable(text)!r} is not valid UTF-8, which names and metadata are")
         if self.shard_bytes < _LEAST_SHARD_BYTES:
             raise UsageError(f"a shard size of {self.shard_bytes} bytes is too small: give at least 64KiB")
-        for name, least in (("jobs", 1), ("max_rejects", 0), ("limit", 1), ("short_side", 1)):
+        for name, least in _LEAST.items():
             value = getattr(self, name)
             if value is not None and value < least:
                 raise UsageError(f"{name.replace('_', '-')} must be at least {least}, got {value}")
@@ -99,8 +113,7 @@ class PackJob:
             )
         if self.short_side is not None and self.short_side > _MOST_SHORT_SIDE:
             raise UsageError(f"short-side must be at most {_MOST_SHORT_SIDE}, got {self.short_side}")
-
-        if self.extend_classes and self.on_existing is not OnExisting.APPEND:
+        if self.extend_classes and self.on_existing not in (OnExisting.APPEND, OnExisting.RESUME):
             raise UsageError("--extend-classes means nothing without --on-existing append: leave it out")
 
     @property
@@ -124,6 +137,7 @@ class PackJob:
             missing=self.missing,
             raw=self.raw,
             verify_images=self.verify_images,
+            shuffle_seed=self.shuffle_seed,
         )
 
     def allowed_rejects(self, samples: int) -> int:
@@ -159,7 +173,7 @@ class PackResult:
     """What a pack did: the version's samples, shards, bytes and splits.
 
     `added` counts the samples of this pack, fewer than `samples` when it was an append; `resumed` the slices that an
-    earlier, killed pack had finished.
+    earlier, killed pack had finished; `renamed` the samples that got a new key.
     """
 
     pin: str
@@ -174,3 +188,4 @@ class PackResult:
     rejects: list[Reject] = field(default_factory=list)
     added: int = 0
     resumed: int = 0
+    renamed: int = 0

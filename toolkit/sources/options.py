@@ -62,6 +62,8 @@ class SourceOptions:
         missing: What becomes of a sample that lacks a column.
         raw: TFRecord payloads are no tf.train.Example: pack them as bytes.
         verify_images: A source looks at headers unless this is OFF; decoding is up to whoever packs its rows.
+        shuffle_seed: Take each split's samples in the order of toolkit.sources.shuffle; a source that can't leaves it
+            to the pack, and its survey says so.
     """
 
     paths: tuple[str, ...]
@@ -81,6 +83,7 @@ class SourceOptions:
     missing: Missing = Missing.ERROR
     raw: bool = False
     verify_images: VerifyImages = VerifyImages.HEADER
+    shuffle_seed: int | None = None
 
     def refuse(self, kind: SourceKind, *names: str) -> None:
         """Raise UsageError when one of the options `names` was given to a source that has no use for it."""
