@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 from toolkit.errors import UsageError
 from toolkit.format.encodings import KEEP, ImageEncoding
-from toolkit.format.kinds import Kind
-from toolkit.sources.imagefolder import LabelMode
-from toolkit.sources.options import Missing, SourceKind, SourceOptions, VerifyImages
+from toolkit.sources.options import InputOptions, SourceKind, SourceOptions
 from toolkit.sources.reject import Reject
 from toolkit.sources.scan import is_utf8, printable
 
@@ -43,7 +41,7 @@ class KeyConflict(enum.Enum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PackJob:
+class PackJob(InputOptions):
     """A pack's input, output and options. Checked when made.
 
     Attributes:
@@ -51,43 +49,23 @@ class PackJob:
         dataset: The folder of the dataset.
         source_kind: What the input is; found from its content when None.
         shard_bytes: Size that shards are filled up to.
-        verify_images: How much of each image is looked at; what fails is rejected.
         image_encoding: How images are stored.
         short_side: Images whose shorter side is longer are made smaller, so that it has this many pixels.
         jobs: Slices packed at the same time. Never changes the result.
-        on_existing: What to do when the dataset is there already.
-        shuffle_seed: Spread the samples of each split over its shards in the order of this seed.
         key_conflict: What to do about samples whose key an earlier one has.
+        on_existing: What to do when the dataset is there already.
         extend_classes: An append may bring new classes; their ids come behind the old ones.
         max_rejects: Rejected samples that are tolerated: a number, or a share of all samples below 1.0 as a float.
         user: Metadata of the user's own, for the manifest.
-
-    The others are those of toolkit.sources.options.SourceOptions.
     """
 
     source: str
     dataset: str
     source_kind: SourceKind | None = None
-    split: str | None = None
     shard_bytes: int = DEFAULT_SHARD_BYTES
-    label_mode: LabelMode = LabelMode.AUTO
-    require_labels: bool = False
-    classes: tuple[str, ...] | None = None
-    mapping: Mapping[str, str] | None = None
-    columns: tuple[str, ...] | None = None
-    rename: Mapping[str, str] = field(default_factory=dict)
-    kinds: Mapping[str, Kind] = field(default_factory=dict)
-    key: str | None = None
-    include: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
-    missing: Missing = Missing.ERROR
-    raw: bool = False
-    verify_images: VerifyImages = VerifyImages.HEADER
     image_encoding: ImageEncoding = KEEP
     short_side: int | None = None
     jobs: int = 1
-    limit: int | None = None
-    shuffle_seed: int | None = None
     key_conflict: KeyConflict = KeyConflict.ERROR
     on_existing: OnExisting = OnExisting.REFUSE
     extend_classes: bool = False
@@ -119,26 +97,8 @@ class PackJob:
     @property
     def source_options(self) -> SourceOptions:
         """The options that the source gets."""
-        return SourceOptions(
-            paths=(self.source,),
-            slice_bytes=self.shard_bytes,
-            split=self.split,
-            limit=self.limit,
-            label_mode=self.label_mode,
-            require_labels=self.require_labels,
-            classes=self.classes,
-            mapping=self.mapping,
-            columns=self.columns,
-            rename=self.rename,
-            kinds=self.kinds,
-            key=self.key,
-            include=self.include,
-            exclude=self.exclude,
-            missing=self.missing,
-            raw=self.raw,
-            verify_images=self.verify_images,
-            shuffle_seed=self.shuffle_seed,
-        )
+        shared = {one.name: getattr(self, one.name) for one in fields(InputOptions)}
+        return SourceOptions(paths=(self.source,), slice_bytes=self.shard_bytes, **shared)
 
     def allowed_rejects(self, samples: int) -> int:
         """Return how many of `samples` may be rejected."""
