@@ -44,8 +44,8 @@ def flipped(data: bytes, at: int) -> bytes:
         ),
         ("b.tar", b"x" * 5000, 2, r"b\.tar' is no tar: .* at byte 0\. Make it again, or --exclude it"),
         ("b.tar", b"", 2, r"b\.tar' is empty: no tar\. Make it again"),
-        ("b.tar", tars.tar_bytes([("../x.jpg", tars.JPEG)]), 3, r"\n  x: its member '\.\./x\.jpg' leads outside the"),
-        ("b.tar", tars.tar_bytes([("/etc/x.jpg", tars.JPEG)]), 3, r"\n  etc/x: its member '/etc/x\.jpg' leads outside"),
+        ("b.tar", tars.tar_bytes([("../x.jpg", tars.JPEG)]), 3, r"\n  x \(.*\): its member '\.\./x\.jpg' leads out"),
+        ("b.tar", tars.tar_bytes([("/etc/x.jpg", tars.JPEG)]), 3, r"\n  etc/x \(.*\): its member '/etc/x\.jpg' leads"),
         (
             "b.tar.gz",
             gzip.compress(TAR, mtime=0)[:-500],

@@ -55,7 +55,7 @@ def test_every_flag_and_argument_has_a_key() -> None:
 def test_every_key_reaches_its_option(cli: Cli, config: Path) -> None:
     config.write_text(
         "source: s\ndataset: d\nsplit: val\nshard_size: 1MB\nlabel_mode: none\nrequire_labels: true\nclasses: c.txt\n"
-        "jobs: 3\nlimit: 4\non_existing: append\nextend_classes: true\n"
+        "jobs: 3\nlimit: 4\nshuffle_seed: 7\nkey_conflict: suffix\non_existing: append\nextend_classes: true\n"
         "max_rejects: 5%\nsource_kind: parquet\nmap: {'a,b': c}\n"
         "columns: ['x=y', z]\nrename: {a: b}\nkind: {p: image}\nkey: id\ninclude: ['*']\nexclude: [a, b]\n"
         "missing: skip\ntfrecord_raw: true\nuser_metadata: {k: 'v,w=x'}\n"
@@ -76,6 +76,8 @@ def test_every_key_reaches_its_option(cli: Cli, config: Path) -> None:
         "classes": f"{folder}/c.txt",
         "jobs": 3,
         "limit": 4,
+        "shuffle_seed": 7,
+        "key_conflict": "suffix",
         "on_existing": "append",
         "extend_classes": True,
         "max_rejects": 0.05,

@@ -54,7 +54,7 @@ def test_json(cli: Cli, flowers: Path, tmp_path: Path) -> None:
     document = json.loads(ended.out)
     assert list(document) == [
         *("schema", "pin", "dataset", "samples", "shards", "bytes", "seconds", "splits", "classes", "skipped"),
-        *("rejects", "added", "resumed", "rejects_report", "options"),
+        *("rejects", "added", "resumed", "renamed", "rejects_report", "options"),
     ]
     assert document["schema"] == "toolkit.pack/1"
     assert document["splits"] == {"train": 10, "val": 4}
@@ -64,6 +64,37 @@ def test_json(cli: Cli, flowers: Path, tmp_path: Path) -> None:
     assert document["options"]["shard_bytes"] == 1_000_000
     assert document["options"]["jobs"] == 2
     assert document["bytes"] == shard_bytes(tmp_path / "ds")
+
+
+def test_a_split_folder_packed_alone_is_called_train_unless_it_is_named(
+    cli: Cli, flowers: Path, tmp_path: Path
+) -> None:
+    for flags in (["--dry-run"], []):
+        ended = cli("pack", flowers / "val", tmp_path / "a", *flags)
+        assert (ended.code, ended.err) == (
+            0,
+            "note: the samples of 'val' became the split 'train': give --split val to name it so\n",
+        )
+    assert cli("pack", flowers / "val", tmp_path / "b", "--split", "val").err == ""
+    assert toolkit.open(tmp_path / "b").split == "val"
+    assert cli("pack", flowers / "train", tmp_path / "c").err == ""
+
+
+def test_shuffle_and_suffix_from_the_command_line(cli: Cli, flowers: Path, tmp_path: Path) -> None:
+    assert cli("pack", flowers, tmp_path / "ds", "--shuffle-seed", "3").code == 0
+    flags = ("--on-existing", "append", "--shuffle-seed", "3")
+    refused = cli("pack", flowers, tmp_path / "ds", *flags)
+    assert refused.code == 2
+    assert "occurs twice: in the dataset already" in refused.err
+    assert "overwrite" not in refused.err
+    shutil.rmtree(tmp_path / "ds/.journal")
+    ended = cli("pack", flowers, tmp_path / "ds", *flags, "--key-conflict", "suffix")
+    assert ended.code == 0
+    assert "renamed: 14 samples whose key an earlier one has" in ended.out
+    assert read_last(ended.last_line)[0] == 28
+    keys = toolkit.open(tmp_path / "ds", split="train").keys(range(20))
+    assert keys[10:] == [f"{key}#1" for key in keys[:10]]
+    assert keys[:10] != sorted(keys[:10])
 
 
 def test_flags_shape_the_dataset(cli: Cli, flowers: Path, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import pytest
 from pictures import encode, make_folder, picture
 
 import toolkit
-from toolkit.errors import ExistsError, RejectsError, SourceError
+from toolkit.errors import ExistsError, NotFoundError, RejectsError, SourceError
 from toolkit.format.encodings import ImageEncoding
 from toolkit.format.tables import sha256
 from toolkit.loader.verify import Level, verify
@@ -214,7 +214,10 @@ def test_other_options_are_named_with_both_values(
 
 @pytest.mark.parametrize(
     ("where", "says"),
-    [("toolkit.pack.run.pa.__version__", '"pyarrow":"0.1"'), ("toolkit.pack.run.__version__", '"toolkit":"0.1"')],
+    [
+        ("toolkit.pack.prepare.pa.__version__", '"pyarrow":"0.1"'),
+        ("toolkit.pack.prepare.__version__", '"toolkit":"0.1"'),
+    ],
 )
 def test_another_version_is_named(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, says: str
@@ -406,3 +409,50 @@ def test_no_journal_is_left_where_there_is_nothing_to_pack(tmp_path: Path) -> No
     with pytest.raises(SourceError, match="not one sample"):
         pack(job(tmp_path / "src", tmp_path / "ds", max_rejects=5))
     assert not (tmp_path / "ds").exists()
+
+
+# --- resume -----------------------------------------------------------------------------------------------------
+
+
+def resume(source: Path, dataset: Path, **options: object) -> PackJob:
+    return job(source, dataset, on_existing=OnExisting.RESUME, **options)
+
+
+def test_resume_goes_on_with_what_is_there(folder: Path, tmp_path: Path) -> None:
+    finished = stopped(folder, tmp_path / "ds")
+    with pytest.raises(ExistsError, match="limit: then null, now 50"):
+        pack(resume(folder, tmp_path / "ds", limit=50))
+    result = pack(resume(folder, tmp_path / "ds"))
+    assert result.resumed == finished > 0
+    assert result.pin == pack(job(folder, tmp_path / "whole")).pin
+
+
+def test_resume_refuses_when_there_is_nothing_to_go_on_with(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(NotFoundError, match="no unfinished pack to resume"):
+        pack(resume(folder, tmp_path / "ds"))
+    assert not (tmp_path / "ds").exists()
+    pack(job(folder, tmp_path / "ds"))
+    before = contents(tmp_path / "ds")
+    with pytest.raises(NotFoundError, match="no unfinished pack to resume"):
+        pack(resume(folder, tmp_path / "ds"))
+    assert contents(tmp_path / "ds") == before
+
+
+@pytest.mark.parametrize("how", ["overwrite", "append"])
+@pytest.mark.parametrize("committed", [False, True])
+def test_resume_of_an_overwrite_and_an_append(folder: Path, tmp_path: Path, how: str, committed: bool) -> None:
+    """Killed in the middle, or behind the commit and before the end of the journal."""
+    source = make_folder(tmp_path / "more", {"train/new": 60, "val/new": 1})
+    options = {"on_existing": OnExisting(how), "extend_classes": how == "append"}
+    for name in ("whole", "ds"):
+        pack(job(folder, tmp_path / name))
+    whole = pack(job(source, tmp_path / "whole", **options))
+    if committed:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("toolkit.pack.run.Journal.discard", lambda self: None)
+            pack(job(source, tmp_path / "ds", **options))
+    else:
+        assert stopped(source, tmp_path / "ds", 45, **options)
+    result = pack(resume(source, tmp_path / "ds", extend_classes=how == "append"))
+    assert (result.pin, result.added) == (whole.pin, 61)
+    assert contents(tmp_path / "ds") == contents(tmp_path / "whole")

@@ -18,11 +18,11 @@ MEBIBYTE = 1 << 20
 PACK = textwrap.dedent(
     """
     import sys, threading, time
-    from toolkit.pack import duplicates
+    from toolkit.pack import repeats
     from toolkit.pack.job import PackJob
     from toolkit.pack.run import pack
 
-    duplicates._ROWS_AT_A_TIME = 10_000
+    repeats._ROWS_AT_A_TIME = 10_000
     peak = 0
 
     def watch():

@@ -49,7 +49,7 @@ def test_a_resume_reads_it_again(write: Writer, tmp_path: Path) -> None:
     first, second = (write(tmp_path / "in" / name, text) for name, text in (("1", "aaaa"), ("2", "bbbb")))
     job = PackJob(source=str(tmp_path / "in"), dataset=str(tmp_path / "ds"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("toolkit.pack.run.check_keys", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr("toolkit.pack.run.assemble", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             pack(job)
     replace(write, first, "cccc")

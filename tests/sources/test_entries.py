@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from random import Random
 
 import numpy as np
 import pytest
@@ -25,8 +26,8 @@ FOUND = st.builds(
 IDS = {"a": 2, "é": 0, "猫 b": 1}
 
 
-@given(st.lists(FOUND, max_size=12), st.integers(0, 12), st.integers(0, 12))
-def test_columns_hold_what_was_found(found: list[Found], start: int, stop: int) -> None:
+@given(st.lists(FOUND, max_size=12), st.integers(0, 12), st.integers(0, 12), st.randoms())
+def test_columns_hold_what_was_found(found: list[Found], start: int, stop: int, order: Random) -> None:
     listed = Listed("/root", found)
     expected = [
         Entry(one.key, f"/root/{one.key}", IDS.get(one.folder or ""), one.bytes) for one in found if one.reason is None
@@ -41,6 +42,14 @@ def test_columns_hold_what_was_found(found: list[Found], start: int, stop: int) 
     assert pickle.loads(pickle.dumps(cut)) == cut
     odd = np.arange(len(cut)) % 2 == 1
     assert cut.without(odd) == list(cut)[::2]
+    places = order.sample(range(len(cut)), len(cut))
+    mixed = cut.take(np.array(places, np.int64))
+    assert mixed == [cut[i] for i in places]
+    assert [one.inode for one in mixed] == [cut[i].inode for i in places]
+    assert mixed.keys == [cut.keys[i] for i in places]
+    assert mixed[1:] == list(mixed)[1:]
+    assert mixed.take(np.argsort(places)) == cut
+    assert repr(mixed.take(np.argsort(places))) == repr(cut)
     assert [one.label for one in listed.entries(None)] == [None] * len(expected)
     assert len(listed) == len(found)
     assert listed.count("a") == sum(one.folder == "a" for one in found)

@@ -38,10 +38,21 @@ def inspect(
             help="Image headers to read: all, or N evenly spaced ones where there are more; 0 reads none.",
         ),
     ] = 10_000,
+    labels: Annotated[
+        bool,
+        typer.Option(
+            "--labels",
+            envvar=envvar("--labels"),
+            help="Only the classes, all of them: ids, samples in each split, shares. Opens no shard.",
+        ),
+    ] = False,
     json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
     """Show columns, splits, classes, image sizes and the first samples of DATASET."""
+    if labels:
+        _labels(dataset, split, json=json)
+        return
     from toolkit.loader.summary import summarise
     from toolkit.report.inspect_view import inspect_views
 
@@ -50,3 +61,14 @@ def inspect(
         print_document("toolkit.inspect/1", summary)
     else:
         print_views(inspect_views(summary))
+
+
+def _labels(dataset: str, split: str | None, *, json: bool) -> None:
+    from toolkit.loader.labels import label_report
+    from toolkit.report.labels_view import labels_views
+
+    report = label_report(dataset, split=split)
+    if json:
+        print_document("toolkit.inspect-labels/1", report)
+    else:
+        print_views(labels_views(report))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Collection
 from dataclasses import asdict
 from typing import Annotated
 
@@ -40,10 +41,10 @@ from toolkit.cli.source_options import (
 )
 from toolkit.errors import RejectsError
 from toolkit.format.encodings import KEEP, ImageEncoding
-from toolkit.pack.job import DEFAULT_SHARD_BYTES, OnExisting, PackJob
+from toolkit.pack.job import DEFAULT_SHARD_BYTES, KeyConflict, OnExisting, PackJob
 from toolkit.processors import processors
 from toolkit.report.text import count, plain
-from toolkit.sources.imagefolder import SPLIT_FOLDERS, LabelMode, read_classes
+from toolkit.sources.imagefolder import DEFAULT_SPLIT, SPLIT_FOLDERS, LabelMode, read_classes
 from toolkit.sources.options import Missing, SourceKind, VerifyImages
 
 __all__ = ["pack"]
@@ -125,15 +126,35 @@ def pack(
             help="At most N samples of each split.",
         ),
     ] = None,
+    shuffle_seed: Annotated[
+        int | None,
+        typer.Option(
+            "--shuffle-seed",
+            envvar=envvar("--shuffle-seed"),
+            parser=at_least(0),
+            metavar="N",
+            help="Spread the samples of each split over its shards, in an order that N decides.",
+        ),
+    ] = None,
+    key_conflict: Annotated[
+        str,
+        typer.Option(
+            "--key-conflict",
+            envvar=envvar("--key-conflict"),
+            parser=choice(KeyConflict),
+            metavar="error|suffix",
+            help="A sample whose key an earlier one has: refuse the input, or call it KEY#1, KEY#2, ...",
+        ),
+    ] = KeyConflict.ERROR.value,
     on_existing: Annotated[
         str,
         typer.Option(
             "--on-existing",
             envvar=envvar("--on-existing"),
             parser=choice(OnExisting),
-            metavar="refuse|overwrite|append",
-            help="When DATASET is there already. A killed pack goes on where it was in any case; "
-            "overwritten versions stay readable by their pins.",
+            metavar="refuse|resume|overwrite|append",
+            help="When DATASET is there already. A killed pack goes on where it was in any case, and resume does "
+            "nothing else; overwritten versions stay readable by their pins.",
         ),
     ] = OnExisting.REFUSE.value,
     extend_classes: Annotated[
@@ -193,6 +214,8 @@ def pack(
         classes=None if classes is None else read_classes(classes),
         jobs=jobs,
         limit=limit,
+        shuffle_seed=shuffle_seed,
+        key_conflict=KeyConflict(key_conflict),
         on_existing=OnExisting(on_existing),
         extend_classes=extend_classes,
         max_rejects=max_rejects,
@@ -233,6 +256,7 @@ def _pack(job: PackJob, *, json: bool, progress: bool | None, quiet: bool) -> No
     if result.rejects:
         report = os.path.join(job.dataset, "reports", f"{result.pin}.rejects.jsonl")
     if not quiet:
+        _note_split(job, result.splits)
         _note_class_folders(job.source, labelled=result.classes is not None)
     if json:
         document = {**asdict(result), "rejects_report": report, "options": _options(job)}
@@ -253,6 +277,7 @@ def _plan(job: PackJob, *, json: bool, quiet: bool) -> None:
     planned = plan(job)
     exists = _current_pin(job.dataset) is not None
     if not quiet:
+        _note_split(job, planned.splits)
         _note_class_folders(job.source, labelled=planned.classes is not None)
         if exists and job.on_existing is OnExisting.REFUSE:
             note(f"{job.dataset!r} already holds a dataset: packing would need --on-existing overwrite")
@@ -286,6 +311,8 @@ def _options(job: PackJob) -> dict[str, object]:
         "classes_given": job.classes is not None,
         "jobs": job.jobs,
         "limit": job.limit,
+        "shuffle_seed": job.shuffle_seed,
+        "key_conflict": job.key_conflict.value,
         "on_existing": job.on_existing.value,
         "extend_classes": job.extend_classes,
         "max_rejects": job.max_rejects,
@@ -312,6 +339,13 @@ def _current_pin(dataset: str) -> str | None:
             return hashlib.sha256(file.read()).hexdigest()
     except OSError:
         return None
+
+
+def _note_split(job: PackJob, splits: Collection[str]) -> None:
+    """Say when a folder named like a split became the split train, because its own name counts for nothing."""
+    name = os.path.basename(os.path.abspath(job.source))
+    if job.split is None and list(splits) == [DEFAULT_SPLIT] and name in SPLIT_FOLDERS and name != DEFAULT_SPLIT:
+        note(f"the samples of {name!r} became the split {DEFAULT_SPLIT!r}: give --split {name} to name it so")
 
 
 def _note_class_folders(source: str, *, labelled: bool) -> None:

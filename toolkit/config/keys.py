@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from toolkit.config.values import Amount, Choice, Flag, Form, Names, Pairs, Text, ValueType, Whole
 from toolkit.format.encodings import ENCODING_PATTERN
 from toolkit.format.kinds import Kind
-from toolkit.pack.job import OnExisting
+from toolkit.pack.job import KeyConflict, OnExisting
 from toolkit.sources.imagefolder import LabelMode
 from toolkit.sources.options import Missing, SourceKind, VerifyImages
 
@@ -26,6 +26,8 @@ PACK_VALUES: dict[str, ValueType] = {
     "classes": Text(path=True),
     "jobs": Amount(1, r"^(auto|[1-9][0-9]{0,5})$", "auto"),
     "limit": Whole(1),
+    "shuffle_seed": Whole(0),
+    "key_conflict": Choice(tuple(one.value for one in KeyConflict)),
     "on_existing": Choice(tuple(one.value for one in OnExisting)),
     "extend_classes": Flag(),
     "max_rejects": Amount(0, r"^ *[0-9]+((\.[0-9]+)? *%)? *$", "a share as in 1%"),

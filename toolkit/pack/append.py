@@ -5,10 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping
 
-import numpy as np
 import pyarrow as pa
-import xxhash
-from numpy.typing import NDArray
 
 from toolkit.errors import CorruptShardError, SourceError, UsageError, did_you_mean
 from toolkit.format.layout import column_layouts
@@ -18,7 +15,9 @@ from toolkit.format.reader import ShardReader, read_failure
 from toolkit.format.schema import KEY, Column
 from toolkit.format.tables import parse_label_table, parse_schema_table, parse_shard_tables
 from toolkit.format.values import DamagedValueError, read_rows
+from toolkit.pack.hashes import key_hash
 from toolkit.sources.base import Survey
+from toolkit.storage.local import storage_errors
 
 __all__ = ["Base"]
 
@@ -72,16 +71,15 @@ class Base:
                 f"the dataset has the columns in the order {', '.join(mine)}, the input {', '.join(theirs)}"
             )
 
-    def key_hashes(self) -> NDArray[np.uint64]:
-        """Return the 128-bit hash of every key as uint64 (rows, 2), read with all checks.
+    def write_key_hashes(self, path: str) -> None:
+        """Write the 128-bit hash of every key, read with all checks, to a file.
 
         Raises:
             CorruptShardError: A shard isn't what was packed: an append must not build on it.
         """
-        digests = bytearray()
-        for key in self._keys():
-            digests += xxhash.xxh3_128_digest(key.encode())
-        return np.frombuffer(digests, np.uint64).reshape(-1, 2)
+        with storage_errors("write", path), open(path, "wb") as file:
+            for key in self._keys():
+                file.write(key_hash(key))
 
     def joined_splits(self, added: Mapping[str, Split]) -> dict[str, Split]:
         """Return the splits of both: the tables of the base first, so that its rows keep their numbers."""

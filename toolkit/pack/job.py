@@ -4,36 +4,44 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 from toolkit.errors import UsageError
 from toolkit.format.encodings import KEEP, ImageEncoding
-from toolkit.format.kinds import Kind
-from toolkit.sources.imagefolder import LabelMode
-from toolkit.sources.options import Missing, SourceKind, SourceOptions, VerifyImages
+from toolkit.sources.options import InputOptions, SourceKind, SourceOptions
 from toolkit.sources.reject import Reject
 from toolkit.sources.scan import is_utf8, printable
 
-__all__ = ["DEFAULT_SHARD_BYTES", "OnExisting", "PackJob", "PackPlan", "PackResult", "PlannedSplit"]
+__all__ = ["DEFAULT_SHARD_BYTES", "KeyConflict", "OnExisting", "PackJob", "PackPlan", "PackResult", "PlannedSplit"]
 
 DEFAULT_SHARD_BYTES = 256 * 1024 * 1024
 _LEAST_SHARD_BYTES = 64 * 1024
+_LEAST = {"jobs": 1, "max_rejects": 0, "limit": 1, "shuffle_seed": 0, "short_side": 1}
 _MOST_SHORT_SIDE = 65535  # what a resize can make
 
 
 class OnExisting(enum.Enum):
     """What to do when the dataset, or an unfinished pack of it, is there already.
 
-    Whatever is chosen, a killed pack with the same options goes on where it was.
+    Whatever is chosen, a killed pack with the same options goes on where it was. RESUME does nothing else: it goes on
+    with what is there, an append too, and refuses when there is nothing.
     """
 
     REFUSE = "refuse"
+    RESUME = "resume"
     OVERWRITE = "overwrite"
     APPEND = "append"
 
 
+class KeyConflict(enum.Enum):
+    """What to do about samples whose key an earlier sample has: refuse the input, or rename them KEY#1, KEY#2, …."""
+
+    ERROR = "error"
+    SUFFIX = "suffix"
+
+
 @dataclass(frozen=True, kw_only=True)
-class PackJob:
+class PackJob(InputOptions):
     """A pack's input, output and options. Checked when made.
 
     Attributes:
@@ -41,40 +49,24 @@ class PackJob:
         dataset: The folder of the dataset.
         source_kind: What the input is; found from its content when None.
         shard_bytes: Size that shards are filled up to.
-        verify_images: How much of each image is looked at; what fails is rejected.
         image_encoding: How images are stored.
         short_side: Images whose shorter side is longer are made smaller, so that it has this many pixels.
         jobs: Slices packed at the same time. Never changes the result.
+        key_conflict: What to do about samples whose key an earlier one has.
         on_existing: What to do when the dataset is there already.
         extend_classes: An append may bring new classes; their ids come behind the old ones.
         max_rejects: Rejected samples that are tolerated: a number, or a share of all samples below 1.0 as a float.
         user: Metadata of the user's own, for the manifest.
-
-    The others are those of toolkit.sources.options.SourceOptions.
     """
 
     source: str
     dataset: str
     source_kind: SourceKind | None = None
-    split: str | None = None
     shard_bytes: int = DEFAULT_SHARD_BYTES
-    label_mode: LabelMode = LabelMode.AUTO
-    require_labels: bool = False
-    classes: tuple[str, ...] | None = None
-    mapping: Mapping[str, str] | None = None
-    columns: tuple[str, ...] | None = None
-    rename: Mapping[str, str] = field(default_factory=dict)
-    kinds: Mapping[str, Kind] = field(default_factory=dict)
-    key: str | None = None
-    include: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
-    missing: Missing = Missing.ERROR
-    raw: bool = False
-    verify_images: VerifyImages = VerifyImages.HEADER
     image_encoding: ImageEncoding = KEEP
     short_side: int | None = None
     jobs: int = 1
-    limit: int | None = None
+    key_conflict: KeyConflict = KeyConflict.ERROR
     on_existing: OnExisting = OnExisting.REFUSE
     extend_classes: bool = False
     max_rejects: int | float = 0
@@ -89,7 +81,7 @@ class PackJob:
                 raise UsageError(f"{printable(text)!r} is not valid UTF-8, which names and metadata are")
         if self.shard_bytes < _LEAST_SHARD_BYTES:
             raise UsageError(f"a shard size of {self.shard_bytes} bytes is too small: give at least 64KiB")
-        for name, least in (("jobs", 1), ("max_rejects", 0), ("limit", 1), ("short_side", 1)):
+        for name, least in _LEAST.items():
             value = getattr(self, name)
             if value is not None and value < least:
                 raise UsageError(f"{name.replace('_', '-')} must be at least {least}, got {value}")
@@ -99,32 +91,14 @@ class PackJob:
             )
         if self.short_side is not None and self.short_side > _MOST_SHORT_SIDE:
             raise UsageError(f"short-side must be at most {_MOST_SHORT_SIDE}, got {self.short_side}")
-
-        if self.extend_classes and self.on_existing is not OnExisting.APPEND:
+        if self.extend_classes and self.on_existing not in (OnExisting.APPEND, OnExisting.RESUME):
             raise UsageError("--extend-classes means nothing without --on-existing append: leave it out")
 
     @property
     def source_options(self) -> SourceOptions:
         """The options that the source gets."""
-        return SourceOptions(
-            paths=(self.source,),
-            slice_bytes=self.shard_bytes,
-            split=self.split,
-            limit=self.limit,
-            label_mode=self.label_mode,
-            require_labels=self.require_labels,
-            classes=self.classes,
-            mapping=self.mapping,
-            columns=self.columns,
-            rename=self.rename,
-            kinds=self.kinds,
-            key=self.key,
-            include=self.include,
-            exclude=self.exclude,
-            missing=self.missing,
-            raw=self.raw,
-            verify_images=self.verify_images,
-        )
+        shared = {one.name: getattr(self, one.name) for one in fields(InputOptions)}
+        return SourceOptions(paths=(self.source,), slice_bytes=self.shard_bytes, **shared)
 
     def allowed_rejects(self, samples: int) -> int:
         """Return how many of `samples` may be rejected."""
@@ -159,7 +133,7 @@ class PackResult:
     """What a pack did: the version's samples, shards, bytes and splits.
 
     `added` counts the samples of this pack, fewer than `samples` when it was an append; `resumed` the slices that an
-    earlier, killed pack had finished.
+    earlier, killed pack had finished; `renamed` the samples that got a new key.
     """
 
     pin: str
@@ -174,3 +148,4 @@ class PackResult:
     rejects: list[Reject] = field(default_factory=list)
     added: int = 0
     resumed: int = 0
+    renamed: int = 0

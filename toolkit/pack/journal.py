@@ -1,8 +1,9 @@
 """What a pack has finished so far, on disk: a killed pack goes on where it was, with the same result.
 
 DATASET/.journal/job.json says what is packed and how; <split>-<slice>.json says what a slice came to, and lies there
-only when its shards do; <split>-<slice>.keys has a 128-bit hash of each key. `pin` names the version that is about to
-be committed: where that is the current one, nothing is unfinished. The folder goes after the commit.
+only when its shards do; <split>-<slice>.keys has a 128-bit hash of each key, as the source gave it. A pack of two
+passes has a journal of the first one in .journal/stage, beside the shards that that one wrote. `pin` names the version
+that is about to be committed: where that is the current one, nothing is unfinished. The folder goes after the commit.
 """
 
 from __future__ import annotations
@@ -13,28 +14,27 @@ import os
 import shutil
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
 from toolkit.errors import ExistsError
 from toolkit.format.pin import JOURNAL, MANIFEST, SHARDS
 from toolkit.format.shard import ShardRecord
 from toolkit.format.tables import sha256
+from toolkit.pack.hashes import HASH_BYTES
 from toolkit.sources.reject import Reject
 from toolkit.storage.local import TEMPORARY_PREFIX, fsync_directory, storage_errors, write_durable
 
-__all__ = ["Journal", "SliceResult"]
+__all__ = ["STAGE", "Journal", "SliceResult"]
 
+STAGE = f"{JOURNAL}/stage"
 _JOB = "job.json"
 _PIN = "pin"
-_HASH_BYTES = 16
-_NO_HASHES = np.empty((0, 2), np.uint64)  # nothing can't be mapped
 
 
 class SliceResult(msgspec.Struct, frozen=True, kw_only=True):
     """What a slice came to: its shards in order, how often each label occurs, and what was rejected.
 
-    `fingerprint` is of the slice as it was listed: files, sizes, times, and the schema.
+    `fingerprint` is of the slice as it was listed: files, sizes, times, and the schema; `renames` is a hash of the keys
+    that were changed, "" for none, and `renamed` how many they are.
     """
 
     split: str
@@ -45,14 +45,18 @@ class SliceResult(msgspec.Struct, frozen=True, kw_only=True):
     records: tuple[ShardRecord, ...]
     labels: dict[str, tuple[tuple[int | None, int], ...]]
     rejects: tuple[Reject, ...]
+    renames: str = ""
+    renamed: int = 0
 
 
 class Journal:
-    """The journal of one pack. Entries are written from several threads; everything else is called from one."""
+    """The journal of one pack, or of its first pass. Entries are written from several threads; the rest is for one."""
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, *, stage: bool = False) -> None:
+        """`stage`: of a first pass, whose shards are in the stage until they are moved to where they belong."""
         self._root = root
-        self._folder = os.path.join(root, JOURNAL)
+        self._folder = os.path.join(root, STAGE if stage else JOURNAL)
+        self._places = (STAGE, SHARDS) if stage else (SHARDS,)
 
     @property
     def folder(self) -> str:
@@ -66,7 +70,7 @@ class Journal:
             ExistsError: The journal is of another job; the message says what differs.
         """
         path = os.path.join(self._folder, _JOB)
-        before = self._job()
+        before = self.job()
         if before is None:
             with storage_errors("create", self._folder):
                 shutil.rmtree(self._folder, ignore_errors=True)
@@ -82,8 +86,25 @@ class Journal:
             )
             raise ExistsError(
                 f"{self._root!r} holds an unfinished pack of another kind:{lines}\n"
-                "Go on with it with the same options and versions, or begin anew with --on-existing overwrite"
+                "Go on with it with the same options and versions. To begin anew give --on-existing overwrite as well; "
+                f"or, for an append, remove {self._folder!r}"
             )
+        return self.finished()
+
+    def job(self) -> dict[str, object] | None:
+        """Return what is packed and how; None without a journal, or when it can't be read: then it is worth nothing."""
+        path = os.path.join(self._folder, _JOB)
+        if not os.path.exists(path):
+            return None
+        with storage_errors("read", path), open(path, "rb") as file:
+            data = file.read()
+        try:
+            return msgspec.json.decode(data, type=dict[str, object])
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            return None
+
+    def finished(self) -> dict[tuple[str, int], SliceResult]:
+        """Return the slices that are finished, by split and number."""
         return {(entry.split, entry.number): entry for entry in self._entries()}
 
     def is_of(self, job: dict[str, object]) -> bool:
@@ -130,39 +151,32 @@ class Journal:
 
     def discard_if_empty(self) -> None:
         """Forget a pack that finished no slice: there is nothing to go on with."""
-        if os.path.isdir(self._folder) and not any(name.endswith(".keys") for name in os.listdir(self._folder)):
+        names = (name for _, _, names in os.walk(self._folder) for name in names)
+        if os.path.isdir(self._folder) and not any(name.endswith(".keys") for name in names):
             self.discard()
 
     def record(self, result: SliceResult, key_hashes: bytes | mmap.mmap) -> None:
         """Note that a slice is finished. Its shards are published already."""
-        stem = os.path.join(self._folder, f"{result.split}-{result.number:06d}")
-        write_durable(f"{stem}.keys", key_hashes)
-        write_durable(f"{stem}.json", msgspec.json.encode(result))
+        write_durable(self.keys_path(result.split, result.number), key_hashes)
+        write_durable(self._path_of(result.split, result.number, "json"), msgspec.json.encode(result))
 
-    def key_hashes(self, results: list[SliceResult]) -> list[NDArray[np.uint64]]:
-        """Return the key hashes of each slice as uint64 (rows, 2), mapped: pages of them come in as they are read."""
-        hashes = []
-        for result in results:
-            path = os.path.join(self._folder, f"{result.split}-{result.number:06d}.keys")
-            with storage_errors("read", path):
-                hashes.append(np.memmap(path, np.uint64, "r").reshape(-1, 2) if result.rows else _NO_HASHES)
-        return hashes
+    def keys_path(self, split: str, number: int) -> str:
+        """Return the path of a slice's key hashes: HASH_BYTES for each row."""
+        return self._path_of(split, number, "keys")
 
-    def _job(self) -> dict[str, object] | None:
-        """Return what is packed and how; None without a journal, or when it can't be read: then it is worth nothing."""
-        path = os.path.join(self._folder, _JOB)
-        if not os.path.exists(path):
+    def shard_path(self, record: ShardRecord) -> str | None:
+        """Return where a shard of an entry lies now; None when it is gone or has another size."""
+        if os.path.dirname(record.path) != self._places[0]:
             return None
-        with storage_errors("read", path), open(path, "rb") as file:
-            data = file.read()
-        try:
-            return msgspec.json.decode(data, type=dict[str, object])
-        except (msgspec.MsgspecError, UnicodeDecodeError):
-            return None
+        for place in self._places:
+            path = os.path.join(self._root, place, os.path.basename(record.path))
+            if os.path.isfile(path) and os.path.getsize(path) == record.file_bytes:
+                return path
+        return None
 
     def _entries(self) -> list[SliceResult]:
         entries = []
-        for name in sorted(os.listdir(self._folder)):
+        for name in sorted(os.listdir(self._folder)) if os.path.isdir(self._folder) else ():
             if name.endswith(".json") and name != _JOB and not name.startswith("."):
                 path = os.path.join(self._folder, name)
                 with storage_errors("read", path), open(path, "rb") as file:
@@ -170,18 +184,16 @@ class Journal:
                 # One that can't be read, or whose files aren't there, is a slice to pack again.
                 with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError):
                     entry = msgspec.json.decode(data, type=SliceResult)
-                    if self._has_keys(entry) and all(self._is_there(record) for record in entry.records):
+                    if self._has_keys(entry) and all(self.shard_path(record) for record in entry.records):
                         entries.append(entry)
         return entries
 
     def _has_keys(self, entry: SliceResult) -> bool:
-        path = os.path.join(self._folder, f"{entry.split}-{entry.number:06d}.keys")
-        return os.path.isfile(path) and os.path.getsize(path) == entry.rows * _HASH_BYTES
+        path = self.keys_path(entry.split, entry.number)
+        return os.path.isfile(path) and os.path.getsize(path) == entry.rows * HASH_BYTES
 
-    def _is_there(self, record: ShardRecord) -> bool:
-        path = os.path.join(self._root, record.path)
-        inside = os.path.dirname(record.path) == SHARDS
-        return inside and os.path.isfile(path) and os.path.getsize(path) == record.file_bytes
+    def _path_of(self, split: str, number: int, suffix: str) -> str:
+        return os.path.join(self._folder, f"{split}-{number:06d}.{suffix}")
 
 
 def _text(value: object) -> str:

@@ -30,11 +30,16 @@ def rejects_jsonl(rejects: Sequence[Reject]) -> bytes:
 
 def rejects_text(rejects: Sequence[Reject]) -> str:
     """Return the first rejects, a line each, and how many more there are."""
-    shown = "".join(f"\n  {reject.key}: {reject.reason}" for reject in rejects[:_SHOWN_REJECTS])
+    shown = "".join(f"\n  {_name(reject)}: {reject.reason}" for reject in rejects[:_SHOWN_REJECTS])
     return shown + (f"\n  … and {len(rejects) - _SHOWN_REJECTS} more" if len(rejects) > _SHOWN_REJECTS else "")
 
 
-def provenance(job: PackJob, survey: Survey, seconds: float) -> bytes:
+def _name(reject: Reject) -> str:
+    """Return the key, and the place in the input unless that is the key with a folder before it."""
+    return reject.key if reject.source.endswith(reject.key) else f"{reject.key} ({reject.source})"
+
+
+def provenance(job: PackJob, survey: Survey, seconds: float, *, renamed: int) -> bytes:
     """Return JSON that says with what, where and when the version was packed."""
     facts = {
         "toolkit": __version__,
@@ -46,5 +51,6 @@ def provenance(job: PackJob, survey: Survey, seconds: float) -> bytes:
         "source": printable(os.path.abspath(job.source)),
         "jobs": job.jobs,
         "skipped": dict(survey.skipped),
+        "renamed": renamed,
     }
     return msgspec.json.format(msgspec.json.encode(facts), indent=1) + b"\n"

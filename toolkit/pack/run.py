@@ -4,45 +4,29 @@ from __future__ import annotations
 
 import contextlib
 import os
-import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
 
-import msgspec
-import pyarrow as pa
-
-from toolkit import __version__
-from toolkit.errors import RejectsError, SourceError, StorageError, UsageError
+from toolkit.errors import StorageError, UsageError
 from toolkit.format.commit import Transaction
-from toolkit.format.manifest import LabelCounts, Manifest, Split, TableRef, encode_manifest
-from toolkit.format.schema import FORMAT_VERSION, Column, Kind, arrow_schema
-from toolkit.format.tables import encode_label_table, encode_schema_table, encode_shard_table, sha256
-from toolkit.pack.append import Base
-from toolkit.pack.duplicates import check_keys
-from toolkit.pack.executor import run_in_order
+from toolkit.format.manifest import Manifest, encode_manifest
+from toolkit.format.schema import Kind
+from toolkit.pack.assembly import assemble
 from toolkit.pack.job import OnExisting, PackJob, PackPlan, PackResult, PlannedSplit
-from toolkit.pack.journal import Journal, SliceResult
-from toolkit.pack.report import provenance, rejects_jsonl, rejects_text
-from toolkit.pack.shape import Shaper
-from toolkit.pack.slices import SlicePacker
-from toolkit.sources.base import Slice, Source, Survey
+from toolkit.pack.journal import Journal
+from toolkit.pack.passes import Packed, Progress, pack_all
+from toolkit.pack.prepare import Prepared, make_shaper, prepare
+from toolkit.pack.report import provenance, rejects_jsonl
+from toolkit.sources.base import Slice
 from toolkit.sources.detect import make_source
-from toolkit.sources.scan import printable
 
 __all__ = ["pack", "plan"]
-
-_FAILED_REPORT = "failed.rejects.jsonl"
-
-# Called as (samples done, samples in all or None, bytes done, bytes in all).
-Progress = Callable[[int, int | None, int, int], None]
 
 
 def plan(job: PackJob) -> PackPlan:
     """Return what `job` would do. Writes nothing; reads no more than the source must to know its columns and slices."""
     kind, source = make_source(job.source_kind, job.source_options)
-    survey = _shaper(job, source, source.survey()).survey
+    survey = make_shaper(job, source).survey
     return PackPlan(
         source_kind=kind.value,
         splits={name: _planned([part for part in survey.slices if part.split == name]) for name in survey.splits},
@@ -67,126 +51,23 @@ def pack(job: PackJob, progress: Progress = lambda *_: None) -> PackResult:
     started = time.monotonic()
     _check_places(job)
     journal = Journal(job.dataset)
-    refuse = job.on_existing is OnExisting.REFUSE
-    with Transaction(job.dataset, replace=not refuse or journal.is_committed()) as transaction:
-        ready = _prepare(job, transaction, journal)
-        again = journal.is_committed() and ready.is_finished(journal)
-        if not again:
-            left = journal.is_committed()  # by another pack, killed at its very end
-            if left:
-                journal.discard()
-            if refuse:
-                transaction.refuse_existing()
-            if left:
-                ready = _prepare(job, transaction, journal)
-        base, survey, packer = ready.base, ready.survey, ready.packer
-        if job.on_existing is OnExisting.OVERWRITE and not journal.is_of(ready.asked):
+    new = job.on_existing is OnExisting.REFUSE
+    with Transaction(job.dataset, replace=not new or journal.is_committed()) as transaction:
+        prepared, again = _prepared(job, transaction, journal)
+        if job.on_existing is OnExisting.OVERWRITE and not journal.is_of(prepared.asked):
             journal.discard()
-        finished = journal.begin(ready.asked)
-        try:
-            results, resumed = _pack_slices(job, packer, survey, finished, progress)
-        except BaseException:
-            journal.discard_if_empty()
-            raise
-        rejects = [*survey.rejects, *(reject for result in results for reject in result.rejects)]
-        rows = sum(result.rows for result in results)
-        allowed = job.allowed_rejects(rows + len(rejects))
-        if len(rejects) > allowed:
-            report = transaction.write_report(_FAILED_REPORT, rejects_jsonl(rejects))
-            noun = "sample" if len(rejects) == 1 else "samples"
-            raise RejectsError(
-                f"{len(rejects)} {noun} rejected, {allowed} allowed; nothing was committed:{rejects_text(rejects)}\n"
-                f"All of them: {report}. Mend them, or allow them with --max-rejects {len(rejects)}"
-            )
-        if not rows:
-            journal.discard()
-            raise SourceError(f"{job.source!r}: not one sample is left to pack:{rejects_text(rejects)}")
-        check_keys(results, journal, transaction.root, None if base is None else base.key_hashes())
-        splits = _splits(survey, results, transaction)
-        manifest = Manifest(
-            format=FORMAT_VERSION,
-            requires=(),
-            columns=ready.columns,
-            schema=transaction.add_table(encode_schema_table(ready.schema)),
-            splits=splits if base is None else base.joined_splits(splits),
-            options=_shaping_options(job, survey),
-            parent=None if base is None else base.pin,
-            user={**({} if base is None else base.manifest.user), **job.user},
-        )
-        for names in survey.classes.values():
-            transaction.add_table(encode_label_table(names))
-        reports = {
-            "rejects.jsonl": rejects_jsonl(rejects),
-            "provenance.json": provenance(job, survey, time.monotonic() - started),
-        }
-        if again and job.on_existing is not OnExisting.OVERWRITE and not journal.is_about(encode_manifest(manifest)[1]):
+        packed = pack_all(job, prepared, transaction, journal, progress)
+        manifest = assemble(job, prepared, packed.results, transaction)
+        pin = encode_manifest(manifest)[1]
+        if again and job.on_existing is not OnExisting.OVERWRITE and not journal.is_about(pin):
             journal.discard()
             transaction.refuse_existing()
-        journal.will_commit(encode_manifest(manifest)[1])
-        pin = transaction.commit(manifest, reports)
+        journal.will_commit(pin)
+        report = provenance(job, prepared.survey, time.monotonic() - started, renamed=packed.renamed)
+        transaction.commit(manifest, {"rejects.jsonl": rejects_jsonl(packed.rejects), "provenance.json": report})
         with contextlib.suppress(StorageError):  # the next pack or gc knows it for what it is
             journal.discard()
-    return PackResult(
-        pin=pin,
-        dataset=job.dataset,
-        samples=sum(split.rows for split in manifest.splits.values()),
-        shards=sum(table.shards for split in manifest.splits.values() for table in split.tables),
-        bytes=sum(split.bytes for split in manifest.splits.values()),
-        seconds=time.monotonic() - started,
-        splits={name: split.rows for name, split in manifest.splits.items()},
-        classes=len(next(iter(survey.classes.values()))) if survey.classes else None,
-        skipped=dict(survey.skipped),
-        rejects=rejects,
-        added=rows,
-        resumed=resumed,
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Ready:
-    """What is known before the first slice is packed. `asked` is what the journal knows the pack by."""
-
-    base: Base | None
-    survey: Survey
-    columns: tuple[Column, ...]
-    schema: pa.Schema
-    packer: SlicePacker
-    asked: dict[str, object]
-
-    def is_finished(self, journal: Journal) -> bool:
-        """Tell whether the journal is of this pack, and every slice is in it as it is listed now."""
-        if not journal.is_of(self.asked):
-            return False
-        known = journal.begin(self.asked)
-        return all(
-            (entry := known.get((part.split, part.number))) and entry.fingerprint == self.packer.fingerprint(part)
-            for part in self.survey.slices
-        )
-
-
-def _prepare(job: PackJob, transaction: Transaction, journal: Journal) -> _Ready:
-    """Survey the source, and what is there to append to: for a pack that was killed behind its commit, what was."""
-    base = None
-    if job.on_existing is OnExisting.APPEND:
-        base = Base(job.dataset)
-        if journal.is_committed() and base.manifest.parent is not None:
-            base = Base(f"{job.dataset}@sha256:{base.manifest.parent}")
-    shaper = _surveyed(job, base)
-    survey = shaper.survey
-    columns = _with_label_tables(survey)
-    schema = arrow_schema(columns, survey.types, survey.classes)
-    asked = {
-        **_shaping_options(job, survey),
-        "source": printable(os.path.realpath(job.source)),
-        "appended to": None if base is None else base.pin,
-        "verify_images": job.verify_images.value,
-        "image_encoding": str(job.image_encoding),
-        "short_side": job.short_side,
-        # Another version of either could write the rest of the shards in other bytes.
-        "versions": {"format": FORMAT_VERSION, "pyarrow": pa.__version__, "toolkit": __version__},
-    }
-    packer = SlicePacker(shaper, schema, transaction, journal, job.shard_bytes)
-    return _Ready(base=base, survey=survey, columns=columns, schema=schema, packer=packer, asked=asked)
+    return _result(job, prepared, packed, manifest, pin, time.monotonic() - started)
 
 
 def _check_places(job: PackJob) -> None:
@@ -197,7 +78,20 @@ def _check_places(job: PackJob) -> None:
         raise UsageError(f"the dataset {job.dataset!r} lies inside its source {job.source!r}: put it elsewhere")
 
 
-def _planned(slices: list[Slice]) -> PlannedSplit:
+def _prepared(job: PackJob, transaction: Transaction, journal: Journal) -> tuple[Prepared, bool]:
+    """Prepare the pack; tell whether it is one that was killed right behind its commit, run again to learn its pin."""
+    prepared = prepare(job, journal)
+    committed = journal.is_committed()
+    if committed and prepared.is_finished(job.dataset):
+        return prepared, True
+    if committed:  # another pack was killed there: nothing of it is unfinished
+        journal.discard()
+    if job.on_existing is OnExisting.REFUSE:
+        transaction.refuse_existing()
+    return prepare(job, journal) if committed else prepared, False
+
+
+def _planned(slices: Sequence[Slice]) -> PlannedSplit:
     counts = [part.samples for part in slices]
     known = [count for count in counts if count is not None]
     return PlannedSplit(
@@ -207,94 +101,22 @@ def _planned(slices: list[Slice]) -> PlannedSplit:
     )
 
 
-def _with_label_tables(survey: Survey) -> tuple[Column, ...]:
-    return tuple(
-        msgspec.structs.replace(column, label_table=sha256(encode_label_table(survey.classes[column.name])))
-        if column.kind is Kind.LABEL
-        else column
-        for column in survey.columns
+def _result(
+    job: PackJob, prepared: Prepared, packed: Packed, manifest: Manifest, pin: str, seconds: float
+) -> PackResult:
+    splits, classes = manifest.splits, prepared.survey.classes
+    return PackResult(
+        pin=pin,
+        dataset=job.dataset,
+        samples=sum(split.rows for split in splits.values()),
+        shards=sum(table.shards for split in splits.values() for table in split.tables),
+        bytes=sum(split.bytes for split in splits.values()),
+        seconds=seconds,
+        splits={name: split.rows for name, split in splits.items()},
+        classes=len(next(iter(classes.values()))) if classes else None,
+        skipped=dict(prepared.survey.skipped),
+        rejects=packed.rejects,
+        added=packed.rows,
+        resumed=packed.resumed,
+        renamed=packed.renamed,
     )
-
-
-def _shaper(job: PackJob, source: Source, survey: Survey) -> Shaper:
-    return Shaper(source, survey, job.verify_images, job.image_encoding, job.short_side)
-
-
-def _surveyed(job: PackJob, base: Base | None) -> Shaper:
-    """Survey the source; for an append with the class names of the dataset, so that no id moves."""
-    options = job.source_options
-    _, source = make_source(job.source_kind, options)
-    shaper = _shaper(job, source, source.survey())
-    if base is not None:
-        survey = shaper.survey
-        base.check_columns(survey)
-        joined = base.joined_classes(survey, extend=job.extend_classes)
-        if joined != survey.classes:
-            _, source = make_source(job.source_kind, replace(options, classes=next(iter(joined.values()))))
-            shaper = _shaper(job, source, source.survey())
-    return shaper
-
-
-def _pack_slices(
-    job: PackJob,
-    packer: SlicePacker,
-    survey: Survey,
-    finished: Mapping[tuple[str, int], SliceResult],
-    progress: Progress,
-) -> tuple[list[SliceResult], int]:
-    """Pack every slice that isn't finished, as it is listed now; return all results in order, and how many were."""
-    lock = threading.Lock()
-    counts = [part.samples for part in survey.slices]
-    samples = None if None in counts else sum(count or 0 for count in counts)
-    total_bytes = sum(part.bytes for part in survey.slices)
-    done = [0, 0, 0]
-
-    def on_read(rows: int, nbytes: int) -> None:
-        with lock:
-            done[0] += rows
-            done[1] += nbytes
-            progress(done[0], samples, done[1], total_bytes)
-
-    def run(part: Slice) -> SliceResult:
-        known = finished.get((part.split, part.number))
-        if known is None or known.fingerprint != packer.fingerprint(part):
-            return packer.pack(part)
-        with lock:
-            done[2] += 1
-        on_read(known.rows + len(known.rejects), part.bytes)
-        return known
-
-    packer.on_read = on_read
-    return list(run_in_order(run, survey.slices, job.jobs, packer.cancelled)), done[2]
-
-
-def _splits(survey: Survey, results: list[SliceResult], transaction: Transaction) -> dict[str, Split]:
-    """Write each split's shard table and add up what is in it."""
-    splits = {}
-    for name in survey.splits:
-        mine = [result for result in results if result.split == name]
-        records = [record for result in mine for record in result.records]
-        rows = sum(record.rows for record in records)
-        table = transaction.add_table(encode_shard_table(records))
-        labels = {}
-        for column, names in survey.classes.items():
-            counter: Counter[int | None] = Counter()
-            for result in mine:
-                counter.update(dict(result.labels[column]))
-            counts = tuple(counter[i] for i in range(len(names)))
-            labels[column] = LabelCounts(counts=counts, missing=counter[None])
-        splits[name] = Split(
-            rows=rows,
-            bytes=sum(record.file_bytes for record in records),
-            labels=labels,
-            tables=(TableRef(sha256=table, shards=len(records), rows=rows),),
-        )
-    return splits
-
-
-def _shaping_options(job: PackJob, survey: Survey) -> dict[str, object]:
-    """Return the options that shape samples and shards; where things lie and how many worked on it do not.
-
-    Nor does verify_images: it decides what is rejected, and the samples that are left are the same.
-    """
-    return {**survey.options, "shard_bytes": job.shard_bytes}

@@ -2,154 +2,154 @@
 
 from __future__ import annotations
 
-import contextlib
-import mmap
-import tempfile
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from types import TracebackType
-from typing import Self
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
-import xxhash
 
-from toolkit.format.commit import Transaction
+from toolkit.errors import SourceError
 from toolkit.format.schema import KEY
 from toolkit.format.shard import ShardRecord, ShardWriter
 from toolkit.format.sizes import row_bytes
 from toolkit.format.tables import encode_schema_table, sha256
+from toolkit.pack.hashes import KeyHashes, mapped_hashes
 from toolkit.pack.journal import Journal, SliceResult
-from toolkit.pack.shape import Shaper
-from toolkit.sources.base import Slice
+from toolkit.pack.renames import Renames
+from toolkit.sources.base import Rows, Slice, Survey
 from toolkit.sources.reject import Reject
-from toolkit.storage.local import storage_errors
 
-__all__ = ["Cancelled", "SlicePacker"]
+__all__ = ["Cancelled", "ShardFolder", "SlicePacker", "SliceRows", "fingerprint"]
 
 
 class Cancelled(Exception):  # noqa: N818 - not an error: another slice failed, or the user said stop
     """The pack is stopping; what this slice had not finished was removed."""
 
 
+class SliceRows(Protocol):
+    """What slices are packed from: a source's rows, shaped; or the rows that a first pass staged."""
+
+    @property
+    def survey(self) -> Survey:
+        """The slices, and what their rows are."""
+
+    def rows(self, part: Slice) -> Iterator[Rows]:
+        """Yield the rows of a slice in pieces of some MiB. Called from several threads, each with its own slice."""
+
+
+class ShardFolder(Protocol):
+    """Where shards are written and get their names: a Transaction, or the stage of a first pass."""
+
+    def shard_temporary(self, name: str) -> str:
+        """Return the path at which a shard is written."""
+
+    def publish_shard(self, temporary: str, name: str) -> str:
+        """Rename a finished, synced shard to its name; return its path inside the dataset."""
+
+    def sync_shards(self) -> None:
+        """Make the names of the shards durable."""
+
+
+def fingerprint(part: Slice, schema_hash: str) -> str:
+    """Return a hash of the slice as it was listed (files, sizes, times) and of the schema."""
+    return sha256(repr((part.split, part.number, part.samples, part.bytes, part.payload, schema_hash)).encode())
+
+
 class SlicePacker:
-    """Packs slices of one survey, shaped. Its pack() runs on several threads, each with its own slice.
+    """Packs slices of one survey. Its pack() runs on several threads, each with its own slice.
 
     Attributes:
         cancelled: Set it, and running slices stop.
         on_read: Called with (samples, bytes read) as slices go on.
+        renames: New keys, by split and number of the slice; None while they aren't known.
     """
 
     def __init__(
-        self,
-        shaper: Shaper,
-        schema: pa.Schema,
-        transaction: Transaction,
-        journal: Journal,
-        shard_bytes: int,
+        self, source: SliceRows, schema: pa.Schema, folder: ShardFolder, journal: Journal, shard_bytes: int
     ) -> None:
-        self._shaper = shaper
+        self._source = source
         self._schema = schema
-        self._transaction = transaction
+        self._schema_hash = sha256(encode_schema_table(schema))
+        self._folder = folder
         self._journal = journal
         self._shard_bytes = shard_bytes
-        self._schema_hash = sha256(encode_schema_table(schema))
         self.cancelled = threading.Event()
         self.on_read: Callable[[int, int], None] = lambda rows, nbytes: None
+        self.renames: Mapping[tuple[str, int], Renames] | None = None
 
-    def fingerprint(self, part: Slice) -> str:
-        """Return a hash of the slice as it was listed (files, sizes, times) and of the schema."""
-        return sha256(
-            repr((part.split, part.number, part.samples, part.bytes, part.payload, self._schema_hash)).encode()
-        )
+    def is_done(self, part: Slice, entry: SliceResult) -> bool:
+        """Tell whether a journal entry is of this slice as it is now."""
+        if entry.fingerprint != fingerprint(part, self._schema_hash):
+            return False
+        mine = self._renames_of(part)
+        return self.renames is None or entry.renames == ("" if mine is None else mine.digest)
 
     def pack(self, part: Slice) -> SliceResult:
         """Write the slice's shards and its journal entry; return what it came to.
 
         Raises:
+            SourceError: With renames: the slice no longer has the keys that they were found from.
             StorageError: A shard can't be written, or the source's disk fails.
             Cancelled: The pack is stopping.
         """
-        with _KeyHashes(self._journal.folder) as hashes:
+        with KeyHashes(self._journal.folder) as hashes:
             result = self._written(part, hashes)
-            with hashes.mapped() as data:
-                self._journal.record(result, data)
+            self._journal.record(result, hashes.mapped())
         return result
 
-    def _written(self, part: Slice, hashes: _KeyHashes) -> SliceResult:
-        """Publish the slice's shards; add its keys to `hashes`."""
-        shards = _RollingShards(self._transaction, part, self._schema, self._shard_bytes)
+    def _written(self, part: Slice, hashes: KeyHashes) -> SliceResult:
+        """Publish the slice's shards; add its keys, as the source has them, to `hashes`."""
+        renames = self._renames_of(part)
+        shards = _RollingShards(self._folder, part, self._schema, self._shard_bytes)
         rejects: list[Reject] = []
-        labels: dict[str, Counter[int | None]] = {name: Counter() for name in self._shaper.survey.classes}
+        labels: dict[str, Counter[int | None]] = {name: Counter() for name in self._source.survey.classes}
         try:
-            for rows in self._shaper.rows(part):
+            for rows in self._source.rows(part):
                 if self.cancelled.is_set():
                     raise Cancelled
                 rejects += rows.rejects
-                shards.write(rows.batch)
+                shards.write(rows.batch if renames is None else renames.apply(rows.batch, hashes.rows))
                 for name, counter in labels.items():
                     counter.update(rows.batch.column(name).to_pylist())
                 hashes.add(rows.batch.column(KEY).to_pylist())
                 self.on_read(rows.batch.num_rows + len(rows.rejects), rows.read_bytes)
+            if renames is not None:
+                self._check_keys(part, hashes)
             records = shards.finish()
         except BaseException:
             shards.abort()
             raise
-        self._transaction.sync_shards()
+        self._folder.sync_shards()
         return SliceResult(
             split=part.split,
             number=part.number,
             source=part.source,
-            fingerprint=self.fingerprint(part),
+            fingerprint=fingerprint(part, self._schema_hash),
             rows=sum(record.rows for record in records),
             records=tuple(records),
             labels={name: tuple(counter.items()) for name, counter in labels.items()},
             rejects=tuple(rejects),
+            renames="" if renames is None else renames.digest,
+            renamed=0 if renames is None else len(renames.rows),
         )
 
+    def _renames_of(self, part: Slice) -> Renames | None:
+        return (self.renames or {}).get((part.split, part.number))
 
-class _KeyHashes:
-    """A 128-bit hash of each key of a slice, in a file: millions of tiny rows have more than belongs into memory."""
-
-    def __init__(self, folder: str) -> None:
-        self._folder = folder
-        self._bytes = 0
-        with storage_errors("write", folder):
-            self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - closed by __exit__
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        # A full disk was told already; what is left in the buffer is for nobody.
-        with contextlib.suppress(OSError):
-            self._file.close()
-
-    def add(self, keys: list[str]) -> None:
-        with storage_errors("write", self._folder):
-            self._bytes += self._file.write(b"".join(xxhash.xxh3_128_digest(key.encode()) for key in keys))
-
-    @contextlib.contextmanager
-    def mapped(self) -> Iterator[bytes | mmap.mmap]:
-        """Give all hashes, not read into memory."""
-        with storage_errors("write", self._folder):
-            self._file.flush()
-        if not self._bytes:  # nothing can't be mapped
-            yield b""
-            return
-        with mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            yield data
+    def _check_keys(self, part: Slice, hashes: KeyHashes) -> None:
+        before = mapped_hashes(self._journal.keys_path(part.split, part.number))
+        if not np.array_equal(before, hashes.numbers()):
+            raise SourceError(f"{part.source or 'the input'} changed during the pack: run it again")
 
 
 class _RollingShards:
     """Writes rows to shards, opening the next one where a row would take the present one over its size."""
 
-    def __init__(self, transaction: Transaction, part: Slice, schema: pa.Schema, shard_bytes: int) -> None:
-        self._transaction = transaction
+    def __init__(self, folder: ShardFolder, part: Slice, schema: pa.Schema, shard_bytes: int) -> None:
+        self._folder = folder
         self._part = part
         self._schema = schema
         self._limit = shard_bytes
@@ -183,7 +183,7 @@ class _RollingShards:
     def _open(self) -> ShardWriter:
         if self._writer is None:
             name = f"{self._part.split}-{self._part.number:06d}-{len(self._records)}"
-            self._writer = ShardWriter(self._transaction.shard_temporary(name), self._schema)
+            self._writer = ShardWriter(self._folder.shard_temporary(name), self._schema)
         return self._writer
 
     def _close(self) -> None:
@@ -191,6 +191,6 @@ class _RollingShards:
             return
         record = self._writer.close()
         name = f"{self._part.split}-{self._part.number:06d}-{record.sha256.hex()[:16]}.arrow"
-        path = self._transaction.publish_shard(self._writer.path, name)
+        path = self._folder.publish_shard(self._writer.path, name)
         self._records.append(replace(record, path=path))
         self._writer, self._used = None, 0

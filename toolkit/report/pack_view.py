@@ -50,6 +50,8 @@ def pack_views(result: PackResult, job: PackJob, report: str | None) -> list[Ren
         f"shard size {bytes_text(job.shard_bytes)}",
         *_skipped(result.skipped),
     ]
+    if result.renamed:
+        views.append(f"renamed: {count(result.renamed, 'sample')} whose key an earlier one has, to KEY#1, KEY#2, …")
     if report is not None:
         views.append(f"rejected: {count(len(result.rejects), 'sample')}, listed in {plain(report)}")
     views.append(f"open it as {plain(os.path.normpath(result.dataset))}@sha256:{result.pin[:12]}")

@@ -50,6 +50,7 @@ class Survey:
         skipped: What was left out on purpose, counted by reason.
         rejects: Samples that are unusable, known already.
         options: The options that shaped the samples, for the manifest.
+        shuffled: The slices are in the order of the shuffle seed already.
     """
 
     columns: tuple[Column, ...]
@@ -60,6 +61,7 @@ class Survey:
     skipped: Mapping[str, int] = field(default_factory=dict)
     rejects: tuple[Reject, ...] = ()
     options: Mapping[str, object] = field(default_factory=dict)
+    shuffled: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from hashlib import sha256
 from typing import Any, overload
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from toolkit.sources.scan import Entry, Found
@@ -57,7 +58,7 @@ class Entries(Sequence[Entry]):
         if isinstance(index, slice):
             start, stop, step = index.indices(len(self))
             if step != 1:
-                raise ValueError("entries can only be cut, not picked")
+                raise ValueError("entries can only be cut; take() picks some")
             return self._cut(start, max(start, stop))
         i = range(len(self))[index]
         label = int(self.labels[i])
@@ -91,12 +92,19 @@ class Entries(Sequence[Entry]):
 
     def without(self, rows: NDArray[np.bool_]) -> Entries:
         """Return the others."""
-        kept = np.flatnonzero(~rows)
-        keys = [self._key(i).encode() for i in kept.tolist()]
-        ends = np.concatenate((np.zeros(1, np.int64), np.cumsum([len(key) for key in keys], dtype=np.int64)))
-        text = np.frombuffer(b"".join(keys), np.uint8)
-        columns = (self.sizes[kept], self.mtimes_ns[kept], self.inodes[kept], self.labels[kept])
-        return Entries(self.root, text, ends, *columns)
+        return self.take(np.flatnonzero(~rows))
+
+    def take(self, rows: NDArray[np.int64]) -> Entries:
+        """Return the entries at these places, in their order: copies."""
+        if not len(rows):
+            return self[:0]
+        bounds = pa.py_buffer(self._ends - self._ends[0])
+        texts = pa.Array.from_buffers(pa.large_binary(), len(self), [None, bounds, pa.py_buffer(self._text)])
+        _, ends, text = texts.take(pa.array(rows)).buffers()
+        columns = (self.sizes[rows], self.mtimes_ns[rows], self.inodes[rows], self.labels[rows])
+        return Entries(
+            self.root, np.frombuffer(text, np.uint8), np.frombuffer(ends, np.int64)[: len(rows) + 1], *columns
+        )
 
     def _key(self, i: int) -> str:
         start, end = (self._ends[i : i + 2] - self._ends[0]).tolist()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
+import numpy as np
 import pyarrow as pa
 
 from toolkit.format.arrays import to_array
@@ -15,6 +16,7 @@ from toolkit.sources.imagefolder import ImageFolderOptions, scan_imagefolder
 from toolkit.sources.imagefolder_files import pieces, read_images
 from toolkit.sources.options import SourceKind, SourceOptions
 from toolkit.sources.scan import printable
+from toolkit.sources.shuffle import shuffled
 
 __all__ = ["ImageFolderSource"]
 
@@ -49,7 +51,9 @@ class ImageFolderSource(Source):
             classes={"label": scan.classes} if scan.classes is not None else {},
             splits=tuple(scan.splits),
             slices=tuple(
-                part for split, entries in scan.splits.items() for part in _cut(split, entries, options.slice_bytes)
+                part
+                for split, entries in scan.splits.items()
+                for part in _cut(split, _ordered(split, entries, options.shuffle_seed), options.slice_bytes)
             ),
             skipped={
                 "hidden": scan.skipped_hidden,
@@ -64,6 +68,7 @@ class ImageFolderSource(Source):
                 "source_kind": SourceKind.IMAGEFOLDER.value,
                 "split": options.split,
             },
+            shuffled=options.shuffle_seed is not None,
         )
 
     def read(self, survey: Survey, part: Slice) -> Iterator[Rows]:
@@ -77,6 +82,12 @@ class ImageFolderSource(Source):
         """Return the path of the file with that key."""
         entries: Entries = part.payload  # type: ignore[assignment]
         return printable(os.path.join(entries.root, key))
+
+
+def _ordered(split: str, entries: Entries, seed: int | None) -> Entries:
+    if seed is None or not entries:
+        return entries
+    return entries.take(shuffled(len(entries), seed, split, np.arange(len(entries), dtype=np.int64)))
 
 
 def _cut(split: str, entries: Entries, slice_bytes: int) -> Iterator[Slice]:

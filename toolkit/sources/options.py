@@ -10,7 +10,7 @@ from toolkit.errors import UsageError
 from toolkit.format.kinds import Kind
 from toolkit.sources.imagefolder import LabelMode
 
-__all__ = ["Missing", "SourceKind", "SourceOptions", "VerifyImages"]
+__all__ = ["InputOptions", "Missing", "SourceKind", "SourceOptions", "VerifyImages"]
 
 
 # Options that the command line calls otherwise.
@@ -43,12 +43,10 @@ class VerifyImages(enum.Enum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SourceOptions:
-    """Options of a source. Checked by the source that takes them.
+class InputOptions:
+    """What is taken from an input, and how: the options that a source and a pack have in common.
 
     Attributes:
-        paths: The input: one folder, or files, folders and brace lists.
-        slice_bytes: How much input a slice takes, as far as the input can be cut there.
         split: What to call the one split; or which of the input's splits to take.
         limit: Samples of each split at the most, the first in order.
         label_mode, require_labels: See toolkit.sources.imagefolder.ImageFolderOptions.
@@ -61,11 +59,12 @@ class SourceOptions:
         include, exclude: Glob patterns on paths inside the input.
         missing: What becomes of a sample that lacks a column.
         raw: TFRecord payloads are no tf.train.Example: pack them as bytes.
-        verify_images: A source looks at headers unless this is OFF; decoding is up to whoever packs its rows.
+        verify_images: How much of each image is looked at; what fails is rejected. A source looks at headers unless
+            this is OFF; decoding is up to whoever packs its rows.
+        shuffle_seed: Take each split's samples in the order of toolkit.sources.shuffle; a source that can't leaves it
+            to the pack, and its survey says so.
     """
 
-    paths: tuple[str, ...]
-    slice_bytes: int
     split: str | None = None
     limit: int | None = None
     label_mode: LabelMode = LabelMode.AUTO
@@ -81,6 +80,20 @@ class SourceOptions:
     missing: Missing = Missing.ERROR
     raw: bool = False
     verify_images: VerifyImages = VerifyImages.HEADER
+    shuffle_seed: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceOptions(InputOptions):
+    """Options of a source. Checked by the source that takes them.
+
+    Attributes:
+        paths: The input: one folder, or files, folders and brace lists.
+        slice_bytes: How much input a slice takes, as far as the input can be cut there.
+    """
+
+    paths: tuple[str, ...]
+    slice_bytes: int
 
     def refuse(self, kind: SourceKind, *names: str) -> None:
         """Raise UsageError when one of the options `names` was given to a source that has no use for it."""

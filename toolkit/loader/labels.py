@@ -1,0 +1,83 @@
+"""How the classes of a dataset are balanced: from the manifest and its label tables alone, no shard is opened."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from toolkit.errors import NotFoundError, did_you_mean
+from toolkit.format.pin import read_table, resolve
+from toolkit.format.tables import parse_label_table
+
+__all__ = ["ClassBalance", "LabelBalance", "LabelReport", "label_report"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassBalance:
+    """A class: its samples in each split and in all, and its share of the samples that have a label (0 to 1)."""
+
+    id: int
+    name: str
+    splits: dict[str, int]
+    count: int
+    share: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelBalance:
+    """A label column: every class in id order, and the samples without a label in each split."""
+
+    classes: tuple[ClassBalance, ...]
+    labelled: int
+    missing: dict[str, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelReport:
+    """The label columns of a version; `splits` are those that are counted."""
+
+    root: str
+    pin: str
+    splits: tuple[str, ...]
+    columns: dict[str, LabelBalance]
+
+
+def label_report(reference: str, *, split: str | None = None) -> LabelReport:
+    """Return the classes of every label column with their samples.
+
+    Args:
+        reference: The dataset, as toolkit.open takes it.
+        split: Count only this one.
+
+    Raises:
+        NotFoundError, PinMismatchError, CorruptTableError, FormatError: As toolkit.open.
+    """
+    version = resolve(reference)
+    known = version.manifest.splits
+    if split is not None and split not in known:
+        raise NotFoundError(
+            f"{reference} has no split {split!r}; it has {', '.join(known)}.{did_you_mean(split, known)}"
+        )
+    chosen = tuple(known) if split is None else (split,)
+    columns = {}
+    for column in version.manifest.columns:
+        if column.label_table:
+            names = parse_label_table(read_table(version, column.label_table), column.label_table)
+            counts = {name: known[name].labels[column.name] for name in chosen}
+            columns[column.name] = _balance(
+                names,
+                {name: one.counts for name, one in counts.items()},
+                {name: one.missing for name, one in counts.items()},
+            )
+    return LabelReport(root=version.root, pin=version.pin, splits=chosen, columns=columns)
+
+
+def _balance(names: tuple[str, ...], counts: dict[str, tuple[int, ...]], missing: dict[str, int]) -> LabelBalance:
+    labelled = sum(map(sum, counts.values()))
+    classes = []
+    for number, name in enumerate(names):
+        splits = {split: of[number] for split, of in counts.items()}
+        total = sum(splits.values())
+        classes.append(
+            ClassBalance(id=number, name=name, splits=splits, count=total, share=total / labelled if labelled else 0.0)
+        )
+    return LabelBalance(classes=tuple(classes), labelled=labelled, missing=missing)

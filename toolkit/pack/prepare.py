@@ -1,0 +1,158 @@
+"""Find what a pack has to know before its first slice: the survey, the schema, and what is there to append to."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+
+import msgspec
+import pyarrow as pa
+
+from toolkit import __version__
+from toolkit.errors import NotFoundError
+from toolkit.format.schema import FORMAT_VERSION, Column, Kind, arrow_schema
+from toolkit.format.tables import encode_label_table, encode_schema_table, sha256
+from toolkit.pack.append import Base
+from toolkit.pack.job import KeyConflict, OnExisting, PackJob
+from toolkit.pack.journal import Journal
+from toolkit.pack.shape import Shaper
+from toolkit.pack.slices import fingerprint
+from toolkit.sources.base import Source, Survey
+from toolkit.sources.detect import make_source
+from toolkit.sources.scan import printable
+
+__all__ = ["Prepared", "make_shaper", "prepare"]
+
+_APPENDED_TO = "appended to"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prepared:
+    """What is known before the first slice is packed.
+
+    Attributes:
+        base: The version that is appended to, if any.
+        shaper: The rows to pack, as they come from the source.
+        columns: The columns with their label tables.
+        schema: The shards' schema.
+        options: The options that shape samples and shards, for the manifest.
+        asked: What the journal knows the pack by.
+        two_passes: All samples must be known before a shard has its place.
+    """
+
+    base: Base | None
+    shaper: Shaper
+    columns: tuple[Column, ...]
+    schema: pa.Schema
+    options: dict[str, object]
+    asked: dict[str, object]
+    two_passes: bool
+
+    @property
+    def survey(self) -> Survey:
+        """What there is to pack."""
+        return self.shaper.survey
+
+    def is_finished(self, root: str) -> bool:
+        """Tell whether a journal of this pack has every slice as it is listed now."""
+        if not Journal(root).is_of(self.asked):
+            return False
+        known = Journal(root, stage=self.two_passes).finished()
+        schema_hash = sha256(encode_schema_table(self.schema))
+        return all(
+            (entry := known.get((part.split, part.number))) and entry.fingerprint == fingerprint(part, schema_hash)
+            for part in self.survey.slices
+        )
+
+
+def prepare(job: PackJob, journal: Journal) -> Prepared:
+    """Survey the source, and what is there to append to.
+
+    Raises:
+        NotFoundError: There is no unfinished pack, and the job is to resume one.
+        SourceError, UsageError: The input can't be packed.
+    """
+    base = _base(job, journal)
+    shaper = _surveyed(job, base)
+    survey = shaper.survey
+    columns = _with_label_tables(survey)
+    options = _shaping_options(job, survey)
+    return Prepared(
+        base=base,
+        shaper=shaper,
+        columns=columns,
+        schema=arrow_schema(columns, survey.types, survey.classes),
+        options=options,
+        asked={
+            **options,
+            "source": printable(os.path.realpath(job.source)),
+            _APPENDED_TO: None if base is None else base.pin,
+            "verify_images": job.verify_images.value,
+            "image_encoding": str(job.image_encoding),
+            "short_side": job.short_side,
+            # Another version of either could write the rest of the shards in other bytes.
+            "versions": {"format": FORMAT_VERSION, "pyarrow": pa.__version__, "toolkit": __version__},
+        },
+        two_passes=job.key_conflict is KeyConflict.SUFFIX or (job.shuffle_seed is not None and not survey.shuffled),
+    )
+
+
+def make_shaper(job: PackJob, source: Source) -> Shaper:
+    """Survey a source; return its rows as they are to be packed."""
+    return Shaper(source, source.survey(), job.verify_images, job.image_encoding, job.short_side)
+
+
+def _base(job: PackJob, journal: Journal) -> Base | None:
+    """Return the version to append to; for an append that was killed behind its commit, the one that was."""
+    match job.on_existing:
+        case OnExisting.APPEND:
+            base = Base(job.dataset)
+            committed = journal.is_committed() and base.manifest.parent is not None
+            return Base(f"{job.dataset}@sha256:{base.manifest.parent}") if committed else base
+        case OnExisting.RESUME:
+            unfinished = journal.job()
+            if unfinished is None:
+                raise NotFoundError(
+                    f"{job.dataset!r} has no unfinished pack to resume: without --on-existing resume a pack goes on "
+                    "with one that is there, and begins one where there is none"
+                )
+            pin = unfinished.get(_APPENDED_TO)
+            return None if pin is None else Base(f"{job.dataset}@sha256:{pin}")
+        case _:
+            return None
+
+
+def _surveyed(job: PackJob, base: Base | None) -> Shaper:
+    """Survey the source; for an append with the class names of the dataset, so that no id moves."""
+    options = job.source_options
+    _, source = make_source(job.source_kind, options)
+    shaper = make_shaper(job, source)
+    if base is not None:
+        base.check_columns(shaper.survey)
+        joined = base.joined_classes(shaper.survey, extend=job.extend_classes)
+        if joined != shaper.survey.classes:
+            _, source = make_source(job.source_kind, replace(options, classes=next(iter(joined.values()))))
+            shaper = make_shaper(job, source)
+    return shaper
+
+
+def _with_label_tables(survey: Survey) -> tuple[Column, ...]:
+    return tuple(
+        msgspec.structs.replace(column, label_table=sha256(encode_label_table(survey.classes[column.name])))
+        if column.kind is Kind.LABEL
+        else column
+        for column in survey.columns
+    )
+
+
+def _shaping_options(job: PackJob, survey: Survey) -> dict[str, object]:
+    """Return the options that shape samples and shards; where things lie and how many worked on it do not.
+
+    Nor does verify_images: it decides what is rejected, and the samples that are left are the same.
+    """
+    options = {**survey.options, "shard_bytes": job.shard_bytes}
+    if job.shuffle_seed is not None:
+        options["shuffle_seed"] = job.shuffle_seed
+    if job.key_conflict is not KeyConflict.ERROR:
+        options["key_conflict"] = job.key_conflict.value
+    return options
