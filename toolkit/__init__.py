@@ -18,8 +18,23 @@ if TYPE_CHECKING:
     from toolkit.loader.dataset import Dataset, open
     from toolkit.loader.loader import Loader
     from toolkit.pipelines.slots import Pipeline, Slot, pipeline, slot
+    from toolkit.tokens.batch import TokenBatch
+    from toolkit.tokens.pack import pack_tokens
+    from toolkit.tokens.stream import TokenStream
 
-__all__ = ["Dataset", "Loader", "Pipeline", "Slot", "__version__", "open", "pipeline", "slot"]
+__all__ = [
+    "Dataset",
+    "Loader",
+    "Pipeline",
+    "Slot",
+    "TokenBatch",
+    "TokenStream",
+    "__version__",
+    "open",
+    "pack_tokens",
+    "pipeline",
+    "slot",
+]
 
 __version__ = "0.1.0.dev0"
 
@@ -28,7 +43,10 @@ _HOMES = {
     "Loader": "toolkit.loader.loader",
     "Pipeline": "toolkit.pipelines.slots",
     "Slot": "toolkit.pipelines.slots",
+    "TokenBatch": "toolkit.tokens.batch",
+    "TokenStream": "toolkit.tokens.stream",
     "open": "toolkit.loader.dataset",
+    "pack_tokens": "toolkit.tokens.pack",
     "pipeline": "toolkit.pipelines.slots",
     "slot": "toolkit.pipelines.slots",
 }

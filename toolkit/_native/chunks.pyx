@@ -23,23 +23,14 @@ cdef extern from "errno.h" nogil:
     int errno
 
 cdef extern from "chunks.h" nogil:
-    enum:
-        TK_CHUNK_BYTES
-        TK_READ_OK
-        TK_READ_NULL
-        TK_READ_CRC
-        TK_READ_FAULT
-        TK_READ_RANGE
-    ctypedef struct tk_body:
-        const uint8_t *body
-        int64_t length
-        const uint32_t *crcs
-        uint8_t *bits
     uint32_t tk_crc32c(uint32_t crc, const uint8_t *data, size_t n)
     uint32_t tk_crc32c_table(uint32_t crc, const uint8_t *data, size_t n)
     const char *tk_crc32c_backend()
     int tk_guard_install()
     int tk_checked_copy(const tk_body *body, int64_t start, int64_t n, uint8_t *dst, uint8_t *tmp, int64_t *bad_chunk)
+    int tk_checked_ids(
+        const tk_body *body, int64_t start, int64_t count, int width, void *dst, int dst_width, uint8_t *tmp,
+        int64_t *bad_chunk)
 
 CHUNK_BYTES = TK_CHUNK_BYTES
 READ_OK = TK_READ_OK
@@ -47,6 +38,19 @@ READ_NULL = TK_READ_NULL
 READ_CRC = TK_READ_CRC
 READ_FAULT = TK_READ_FAULT
 READ_RANGE = TK_READ_RANGE
+
+
+cdef int checked_copy(
+    const tk_body *body, int64_t start, int64_t n, uint8_t *dst, uint8_t *tmp, int64_t *bad_chunk
+) noexcept nogil:
+    return tk_checked_copy(body, start, n, dst, tmp, bad_chunk)
+
+
+cdef int checked_ids(
+    const tk_body *body, int64_t start, int64_t count, int width, void *dst, int dst_width, uint8_t *tmp,
+    int64_t *bad_chunk,
+) noexcept nogil:
+    return tk_checked_ids(body, start, count, width, dst, dst_width, tmp, bad_chunk)
 
 
 def crc32c(const uint8_t[::1] data not None, uint32_t crc=0, *, bint table=False):
@@ -121,9 +125,6 @@ cdef class ChunkSums:
 cdef class ShardMap:
     """A read-only memory map of one shard file. Owns the map; unmaps when the last Body over it is gone."""
 
-    cdef const uint8_t *_address
-    cdef readonly int64_t length
-
     def __cinit__(self, int fd, int64_t length):
         cdef int status = tk_guard_install()
         if status != 0:
@@ -146,12 +147,6 @@ cdef class Body:
 
     Borrows nothing: holds its ShardMap, owns copies of sums and buffer places.
     """
-
-    cdef ShardMap _map
-    cdef tk_body _body
-    cdef int64_t *_buffers
-    cdef readonly int64_t rows
-    cdef readonly int64_t buffer_count
 
     def __cinit__(
         self, ShardMap shard not None, int64_t offset, int64_t length, int64_t rows, bytes sums not None,

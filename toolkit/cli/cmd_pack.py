@@ -27,6 +27,8 @@ from toolkit.cli.output import Interrupted, note, print_document, print_line, pr
 from toolkit.cli.progress import shown_progress
 from toolkit.cli.source_options import (
     ColumnsOption,
+    EosOption,
+    EosTokenOption,
     ExcludeOption,
     IncludeOption,
     KeyOption,
@@ -36,6 +38,8 @@ from toolkit.cli.source_options import (
     RawOption,
     RenameOption,
     SourceKindOption,
+    TextColumnOption,
+    TokenizerOption,
     UserMetadataOption,
 )
 from toolkit.errors import RejectsError
@@ -53,13 +57,15 @@ def pack(
     source: Annotated[
         str,
         typer.Argument(
-            metavar="SOURCE",
-            help="An image folder ([SPLIT/]CLASS/IMAGE), or Parquet, TFRecord or WebDataset files: "
-            "a file, folder or {000..099} list.",
+            metavar="SOURCE...",
+            help="An image folder ([SPLIT/]CLASS/IMAGE), or Parquet, TFRecord, WebDataset, text or ROXXEL02 files: "
+            "files, folders, patterns or {000..099} lists.",
             show_default=False,
         ),
     ],
     dataset: Annotated[str, typer.Argument(metavar="DATASET", help="Folder to make.", show_default=False)],
+    # A shell expands corpus/*.jsonl: with more than two paths the last is DATASET, and all others are SOURCE.
+    further: Annotated[list[str] | None, typer.Argument(metavar=" ", hidden=True)] = None,
     split: Annotated[
         str | None,
         typer.Option(
@@ -163,6 +169,10 @@ def pack(
     exclude: ExcludeOption = None,
     missing: MissingOption = Missing.ERROR.value,
     raw: RawOption = False,
+    tokenizer: TokenizerOption = None,
+    text_column: TextColumnOption = None,
+    eos: EosOption = False,
+    eos_token: EosTokenOption = None,
     user: UserMetadataOption = None,
     config: ConfigOption = None,
     settings: SetOption = None,
@@ -174,12 +184,14 @@ def pack(
     quiet: QuietOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Pack SOURCE into DATASET.
+    """Pack SOURCE... into DATASET.
 
     The last line on stdout is for programs: samples=600 shards=2 bytes=21087276 seconds=0.37 pin=<sha256>.
     """
+    first, *others, dataset = [source, dataset, *(further or ())]
     job = PackJob(
-        source=source,
+        source=first,
+        more_sources=tuple(others),
         dataset=dataset,
         split=split,
         shard_bytes=shard_size,
@@ -201,6 +213,10 @@ def pack(
         exclude=tuple(exclude or ()),
         missing=Missing(missing),
         raw=raw,
+        tokenizer=tokenizer,
+        text_column=text_column,
+        eos=eos,
+        eos_token=eos_token,
         user=user or {},
     )
     if dry_run:
@@ -270,6 +286,7 @@ def _plan(job: PackJob, *, json: bool, quiet: bool) -> None:
 def _options(job: PackJob) -> dict[str, object]:
     return {
         "source": job.source,
+        "more_sources": list(job.more_sources),
         "source_kind": None if job.source_kind is None else job.source_kind.value,
         "split": job.split,
         "shard_bytes": job.shard_bytes,
@@ -290,6 +307,10 @@ def _options(job: PackJob) -> dict[str, object]:
         "exclude": job.exclude,
         "missing": job.missing.value,
         "tfrecord_raw": job.raw,
+        "tokenizer": job.tokenizer,
+        "text_column": job.text_column,
+        "eos": job.eos,
+        "eos_token": job.eos_token,
         "user_metadata": job.user,
     }
 

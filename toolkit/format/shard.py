@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from toolkit._native.chunks import ChunkSums
 from toolkit.format.compact import compact_batch
 from toolkit.format.digest import sample_digests
-from toolkit.format.schema import DIGEST, DIGEST_BYTES
+from toolkit.format.schema import DIGEST, DIGEST_BYTES, Kind, columns_of
 from toolkit.format.sizes import padding_bytes, row_bytes
 from toolkit.storage.local import storage_errors
 
@@ -67,6 +67,8 @@ class ShardWriter:
         self._pending: list[pa.RecordBatch] = []
         self._pending_bytes = 0
         self._rows = 0
+        self._token_columns = [column.name for column in columns_of(schema) if column.kind is Kind.TOKENS]
+        self._tokens = 0
         self._batches: list[BatchPlace] = []
         with storage_errors("create", path):
             self._file: BinaryIO = open(path, "xb", buffering=_WRITE_BUFFER_BYTES)  # noqa: SIM115
@@ -111,6 +113,7 @@ class ShardWriter:
             sha256=self._sink.all.digest(),
             nonbody_sha256=self._sink.nonbody.digest(),
             batches=tuple(self._batches),
+            tokens=self._tokens,
         )
 
     def abort(self) -> None:
@@ -144,6 +147,7 @@ class ShardWriter:
             self._writer.write_batch(batch, custom_metadata={SUMS_KEY: sums})
             self._sink.end_batch()
         start, body = self._sink.message_start, self._sink.body_bytes
+        self._tokens += sum(len(arrays[name].values) for name in self._token_columns)
         self._batches.append(BatchPlace(start, self._sink.position - start - body, body, batch.num_rows))
         self._pending = []
         self._pending_bytes = 0

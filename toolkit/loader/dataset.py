@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import operator
 import os
 from collections.abc import Mapping, Sequence
@@ -24,6 +25,7 @@ from toolkit.loader.fetch import Fetcher
 if TYPE_CHECKING:
     from toolkit.loader.loader import Loader
     from toolkit.pipelines.slots import Pipeline
+    from toolkit.tokens.stream import TokenStream
 
 __all__ = ["Dataset", "open"]
 
@@ -190,6 +192,11 @@ class Dataset:
         return self._opened.classes[labels[0]] if labels else None
 
     @property
+    def is_view(self) -> bool:
+        """Whether this is some of the split's rows, or all in another order."""
+        return self._rows is not None
+
+    @property
     def files(self) -> list[str]:
         """Paths of this version's shards of the split, for other tools. A glob would see older versions as well."""
         root = self._opened.version.root
@@ -279,6 +286,16 @@ class Dataset:
             remainder=remainder,
             output=output,
         )
+
+    def tokens(self, **options: Any) -> TokenStream:
+        """Return a stream of windows over this split's tokens; toolkit.tokens.stream.TokenStream has the options.
+
+        Raises:
+            UsageError: An option can't be, or the dataset has no tokens; nothing is read yet.
+        """
+        # Tokens build on the loader, so they are met by name here.
+        stream: TokenStream = importlib.import_module("toolkit.tokens.stream").TokenStream(self, **options)
+        return stream
 
     def _sample(self, row: int) -> dict[str, Any]:
         located = self.fetcher.locate(np.array([row], np.int64))

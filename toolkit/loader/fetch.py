@@ -95,6 +95,12 @@ class Fetcher:
         bodies = [readers[shard].body(batch) for shard, batch in zip(shards, batches.tolist(), strict=True)]
         return Located(rows, inner, bodies)
 
+    def open_shard(self, shard: int) -> ShardReader:
+        """Return shard number `shard`, open. Raises as locate()."""
+        reader = self._reader(shard)
+        reader.check_identity()
+        return reader
+
     def fixed(self, leaf: str, located: Located, out: NDArray[np.uint8]) -> NDArray[np.bool_]:
         """Copy a fixed-width leaf to `out` (uint8, rows * width); return which rows are null (zeros there)."""
         layout = self._fixed[leaf]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from toolkit._native.permute import permute
 
-__all__ = ["ORDER_VERSION", "Order", "Shuffle"]
+__all__ = ["ORDER_VERSION", "Order", "Shuffle", "order_key"]
 
 ORDER_VERSION = 1
 _MASK = (1 << 64) - 1
@@ -39,11 +39,11 @@ class Order:
         if self.shuffle is Shuffle.NONE:
             return positions.copy()
         out = np.empty_like(positions)
-        permute(self.samples, _key(ORDER_VERSION, self.seed, epoch), positions, out)
+        permute(self.samples, order_key(ORDER_VERSION, self.seed, epoch), positions, out)
         return out
 
 
-def _key(*parts: int) -> int:
+def order_key(*parts: int) -> int:
     """Fold integers into 64 bits: each is added and mixed by splitmix64's finaliser, so that (1, 2) is not (2, 1)."""
     state = 0
     for part in parts:

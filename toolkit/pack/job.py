@@ -36,6 +36,7 @@ class PackJob:
 
     Attributes:
         source: The input: a folder or file.
+        more_sources: Further inputs of the same kind.
         dataset: The folder of the dataset.
         source_kind: What the input is; found from its content when None.
         shard_bytes: Size that shards are filled up to.
@@ -65,6 +66,11 @@ class PackJob:
     exclude: tuple[str, ...] = ()
     missing: Missing = Missing.ERROR
     raw: bool = False
+    tokenizer: str | None = None
+    text_column: str | None = None
+    eos: bool = False
+    eos_token: str | None = None
+    more_sources: tuple[str, ...] = ()
     jobs: int = 1
     limit: int | None = None
     on_existing: OnExisting = OnExisting.REFUSE
@@ -75,7 +81,7 @@ class PackJob:
     def __post_init__(self) -> None:
         texts = [*(self.columns or ()), *([] if self.key is None else [self.key])]
         texts += [text for of in (self.mapping or {}, self.rename, self.user) for pair in of.items() for text in pair]
-        texts += self.kinds
+        texts += [*self.kinds, *(one for one in (self.text_column, self.eos_token) if one is not None)]
         for text in texts:
             if not is_utf8(text):
                 raise UsageError(f"{printable(text)!r} is not valid UTF-8, which names and metadata are")
@@ -93,7 +99,7 @@ class PackJob:
     def source_options(self) -> SourceOptions:
         """The options that the source gets."""
         return SourceOptions(
-            paths=(self.source,),
+            paths=(self.source, *self.more_sources),
             slice_bytes=self.shard_bytes,
             split=self.split,
             limit=self.limit,
@@ -109,6 +115,10 @@ class PackJob:
             exclude=self.exclude,
             missing=self.missing,
             raw=self.raw,
+            tokenizer=self.tokenizer,
+            text_column=self.text_column,
+            eos=self.eos,
+            eos_token=self.eos_token,
         )
 
     def allowed_rejects(self, samples: int) -> int:

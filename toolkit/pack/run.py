@@ -49,8 +49,8 @@ def plan(job: PackJob) -> PackPlan:
     )
 
 
-def pack(job: PackJob, progress: Progress = lambda *_: None) -> PackResult:
-    """Carry out `job`; return what was packed.
+def pack(job: PackJob, progress: Progress = lambda *_: None, source: Source | None = None) -> PackResult:
+    """Carry out `job`; return what was packed. `source` is what to read when no files are: the job only names it then.
 
     A kill at any instant leaves the dataset as it was, or the new version; the same pack again goes on where it was.
 
@@ -63,7 +63,7 @@ def pack(job: PackJob, progress: Progress = lambda *_: None) -> PackResult:
     _check_places(job)
     with Transaction(job.dataset, replace=job.on_existing is not OnExisting.REFUSE) as transaction:
         base = Base(job.dataset) if job.on_existing is OnExisting.APPEND else None
-        source, survey = _surveyed(job, base)
+        source, survey = _surveyed(job, base, source)
         columns = _with_label_tables(survey)
         schema = arrow_schema(columns, survey.types, survey.classes)
         journal = Journal(job.dataset)
@@ -98,8 +98,8 @@ def pack(job: PackJob, progress: Progress = lambda *_: None) -> PackResult:
             parent=None if base is None else base.pin,
             user={**({} if base is None else base.manifest.user), **job.user},
         )
-        for names in survey.classes.values():
-            transaction.add_table(encode_label_table(names))
+        for table in (*map(encode_label_table, survey.classes.values()), *survey.tables):
+            transaction.add_table(table)
         reports = {
             "rejects.jsonl": rejects_jsonl(rejects),
             "provenance.json": provenance(job, survey, time.monotonic() - started),
@@ -125,9 +125,11 @@ def pack(job: PackJob, progress: Progress = lambda *_: None) -> PackResult:
 def _check_places(job: PackJob) -> None:
     if not job.dataset:
         raise UsageError("'' is not a path; give the folder for the dataset")
-    source, dataset = os.path.realpath(job.source), os.path.realpath(job.dataset)
-    if os.path.commonpath([source, dataset]) == source:
-        raise UsageError(f"the dataset {job.dataset!r} lies inside its source {job.source!r}: put it elsewhere")
+    dataset = os.path.realpath(job.dataset)
+    for given in (job.source, *job.more_sources):
+        source = os.path.realpath(given)
+        if os.path.commonpath([source, dataset]) == source:
+            raise UsageError(f"the dataset {job.dataset!r} lies inside its source {given!r}: put it elsewhere")
 
 
 def _planned(slices: list[Slice]) -> PlannedSplit:
@@ -149,10 +151,10 @@ def _with_label_tables(survey: Survey) -> tuple[Column, ...]:
     )
 
 
-def _surveyed(job: PackJob, base: Base | None) -> tuple[Source, Survey]:
+def _surveyed(job: PackJob, base: Base | None, given: Source | None) -> tuple[Source, Survey]:
     """Survey the source; for an append with the class names of the dataset, so that no id moves."""
     options = job.source_options
-    _, source = make_source(job.source_kind, options)
+    source = make_source(job.source_kind, options)[1] if given is None else given
     survey = source.survey()
     if base is not None:
         base.check_columns(survey)
@@ -167,7 +169,7 @@ def _begin(job: PackJob, survey: Survey, journal: Journal, base: Base | None) ->
     """Open the journal; return what a killed pack with the same options had finished."""
     asked = {
         **_shaping_options(job, survey),
-        "source": printable(os.path.realpath(job.source)),
+        "source": [printable(os.path.realpath(one)) for one in (job.source, *job.more_sources)],
         "appended to": None if base is None else base.pin,
     }
     if job.on_existing is OnExisting.OVERWRITE and not journal.is_of(asked):

@@ -50,6 +50,7 @@ class Survey:
         skipped: What was left out on purpose, counted by reason.
         rejects: Samples that are unusable, known already.
         options: The options that shaped the samples, for the manifest.
+        tables: Files of further tables that the columns name.
     """
 
     columns: tuple[Column, ...]
@@ -60,6 +61,7 @@ class Survey:
     skipped: Mapping[str, int] = field(default_factory=dict)
     rejects: tuple[Reject, ...] = ()
     options: Mapping[str, object] = field(default_factory=dict)
+    tables: tuple[bytes, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

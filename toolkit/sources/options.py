@@ -22,6 +22,8 @@ class SourceKind(enum.Enum):
 
     IMAGEFOLDER = "imagefolder"
     PARQUET = "parquet"
+    ROXXEL = "roxxel"
+    TEXT = "text"
     TFRECORD = "tfrecord"
     WEBDATASET = "webdataset"
 
@@ -53,6 +55,10 @@ class SourceOptions:
         include, exclude: Glob patterns on paths inside the input.
         missing: What becomes of a sample that lacks a column.
         raw: TFRecord payloads are no tf.train.Example: pack them as bytes.
+        tokenizer: Pack the text as tokens: the path of a tokenizer.json, or "bytes".
+        text_column: The field that holds the text; "text" when None.
+        eos: Put the end-of-text id behind each document.
+        eos_token: The token that it is; found in the tokenizer when None.
     """
 
     paths: tuple[str, ...]
@@ -71,6 +77,10 @@ class SourceOptions:
     exclude: tuple[str, ...] = ()
     missing: Missing = Missing.ERROR
     raw: bool = False
+    tokenizer: str | None = None
+    text_column: str | None = None
+    eos: bool = False
+    eos_token: str | None = None
 
     def refuse(self, kind: SourceKind, *names: str) -> None:
         """Raise UsageError when one of the options `names` was given to a source that has no use for it."""

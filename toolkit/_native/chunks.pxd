@@ -1,0 +1,38 @@
+from libc.stdint cimport int64_t, uint8_t, uint32_t
+
+cdef extern from "chunks.h" nogil:
+    enum:
+        TK_CHUNK_BYTES
+        TK_READ_OK
+        TK_READ_NULL
+        TK_READ_CRC
+        TK_READ_FAULT
+        TK_READ_RANGE
+    ctypedef struct tk_body:
+        const uint8_t *body
+        int64_t length
+        const uint32_t *crcs
+        uint8_t *bits
+
+
+cdef class ShardMap:
+    cdef const uint8_t *_address
+    cdef readonly int64_t length
+
+
+cdef class Body:
+    cdef ShardMap _map
+    cdef tk_body _body
+    cdef int64_t *_buffers
+    cdef readonly int64_t rows
+    cdef readonly int64_t buffer_count
+
+
+# For kernels in other modules: the guard's state is this module's, so its C functions must not be linked twice.
+cdef int checked_copy(
+    const tk_body *body, int64_t start, int64_t n, uint8_t *dst, uint8_t *tmp, int64_t *bad_chunk
+) noexcept nogil
+cdef int checked_ids(
+    const tk_body *body, int64_t start, int64_t count, int width, void *dst, int dst_width, uint8_t *tmp,
+    int64_t *bad_chunk,
+) noexcept nogil
