@@ -188,10 +188,11 @@ def pack(
 
     The last line on stdout is for programs: samples=600 shards=2 bytes=21087276 seconds=0.37 pin=<sha256>.
     """
-    first, *others, dataset = [source, dataset, *(further or ())]
+    sources = [source, dataset, *(further or [])]
+    dataset = sources.pop()
     job = PackJob(
-        source=first,
-        more_sources=tuple(others),
+        source=sources[0],
+        more_sources=tuple(sources[1:]),
         dataset=dataset,
         split=split,
         shard_bytes=shard_size,

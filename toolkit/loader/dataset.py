@@ -217,6 +217,10 @@ class Dataset:
         """Class names of every label column, in id order."""
         return self._opened.classes
 
+    def read_table(self, digest: str) -> bytes:
+        """Return a table that the manifest names, checked against its sha256."""
+        return read_table(self._opened.version, digest)
+
     @property
     def fetcher(self) -> Fetcher:
         """Checked reads of the split's values."""

@@ -97,13 +97,29 @@ class _DocumentMaker:
             self.encoding = msgspec.structs.replace(self.encoding, eos=eos)
         self.tables = () if self._tokenizer is None else self._tokenizer.tables
 
-    def ids(self, number: int, document: Document) -> NDArray[np.generic]:
-        """Return the ids of document `number`, the end-of-text id behind them. Raises SourceError."""
-        ids = self._plain(number, document)
+    def ids(self, first: int, documents: list[Document]) -> list[NDArray[np.generic]]:
+        """Return the ids of documents `first` and on, the end-of-text id behind each. Raises SourceError."""
+        plain = [self._plain(number, document) for number, document in enumerate(documents, first)]
+        texts = [one for one in plain if isinstance(one, str)]
+        encoded = iter(self._encoded(texts))
         eos = self.encoding.eos
-        return np.append(ids, np.array(eos, ids.dtype)) if eos is not None and len(ids) else ids
+        found = []
+        for one in plain:
+            ids = next(encoded) if isinstance(one, str) else one
+            found.append(np.append(ids, np.array(eos, ids.dtype)) if eos is not None and len(ids) else ids)
+        return found
 
-    def _plain(self, number: int, document: Document) -> NDArray[np.generic]:
+    def _encoded(self, texts: list[str]) -> list[NDArray[np.generic]]:
+        """Return the ids of texts, without an end-of-text id."""
+        if self._tokenizer is None or not texts:
+            return []
+        ends, ids = self._tokenizer.encode(texts)
+        ends_itself = self._tokenizer.encoding.eos is not None
+        spans = zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True)
+        return [ids[low : high - 1 if ends_itself and high > low else high] for low, high in spans]
+
+    def _plain(self, number: int, document: Document) -> NDArray[np.generic] | str:
+        """Return a document's ids, or its text, checked."""
         if isinstance(document, str | bytes):
             return self._of_text(number, document)
         ids = np.asarray(document)
@@ -116,7 +132,7 @@ class _DocumentMaker:
             )
         return ids.astype(np.uint32)
 
-    def _of_text(self, number: int, document: str | bytes) -> NDArray[np.generic]:
+    def _of_text(self, number: int, document: str | bytes) -> NDArray[np.generic] | str:
         if self._tokenizer is None:
             raise SourceError(f"document {number} is {type(document).__name__}: texts need tokenizer=")
         if isinstance(document, bytes) and self.encoding.tokenizer == "bytes":
@@ -126,9 +142,7 @@ class _DocumentMaker:
             text.encode()
         except UnicodeError as error:
             raise SourceError(f"document {number} is not valid UTF-8: {error}") from error
-        _, ids = self._tokenizer.encode([text])
-        ends_itself = self._tokenizer.encoding.eos is not None and len(ids)
-        return ids[:-1] if ends_itself else ids
+        return text
 
 
 class _DocumentSource(Source):
@@ -155,26 +169,32 @@ class _DocumentSource(Source):
 
     def read(self, survey: Survey, part: Slice) -> Iterator[Rows]:
         """Read all documents."""
-        keys: list[str] = []
-        waiting: list[NDArray[np.generic]] = []
-        size = 0
-        for number, document in enumerate(self._documents):
-            ids = self._maker.ids(number, document)
-            if waiting and size + ids.nbytes > PIECE_BYTES:
-                yield _rows(survey, keys, waiting)
-                keys, waiting, size = [], [], 0
-            keys.append(f"{self._prefix}{number}")
-            waiting.append(ids)
-            size += ids.nbytes
+        waiting: list[Document] = []
+        size = number = 0
+        for document in self._documents:
+            nbytes = _size(document)
+            if waiting and size + nbytes > PIECE_BYTES:
+                yield self._rows(survey, number, waiting)
+                number, waiting, size = number + len(waiting), [], 0
+            waiting.append(document)
+            size += nbytes
         if waiting:
-            yield _rows(survey, keys, waiting)
+            yield self._rows(survey, number, waiting)
+
+    def _rows(self, survey: Survey, first: int, documents: list[Document]) -> Rows:
+        found = self._maker.ids(first, documents)
+        keys = [f"{self._prefix}{number}" for number in range(first, first + len(documents))]
+        ends = np.cumsum([0, *map(len, found)], dtype=np.int64)
+        ids = np.concatenate(found)
+        arrays = [pa.array(keys, pa.string()), token_array(ends, ids, survey.columns[0])]
+        return Rows(pa.RecordBatch.from_arrays(arrays, schema=rows_schema(survey)), (), ids.nbytes)
 
 
-def _rows(survey: Survey, keys: list[str], documents: list[NDArray[np.generic]]) -> Rows:
-    ends = np.cumsum([0, *map(len, documents)], dtype=np.int64)
-    ids = np.concatenate(documents)
-    arrays = [pa.array(keys, pa.string()), token_array(ends, ids, survey.columns[0])]
-    return Rows(pa.RecordBatch.from_arrays(arrays, schema=rows_schema(survey)), (), ids.nbytes)
+def _size(document: Document) -> int:
+    """Return about how many bytes a document takes while it waits; what is no document is told later."""
+    if isinstance(document, np.ndarray):
+        return document.nbytes
+    return len(document) * (1 if isinstance(document, str | bytes) else 8)
 
 
 def _shape_text(ids: NDArray[np.generic]) -> str:

@@ -14,6 +14,8 @@ from toolkit.errors import CorruptShardError, UsageError
 from toolkit.format.layout import FixedLayout, ListLayout, column_layouts
 from toolkit.format.reader import ShardReader, read_failure
 from toolkit.format.schema import Column, Kind, TokenEncoding
+from toolkit.format.tables import parse_tokenizer_table
+from toolkit.sources.text_tokenizer import Tokenizer, parse_tokenizer
 
 if TYPE_CHECKING:
     from toolkit.loader.dataset import Dataset
@@ -43,6 +45,7 @@ class OpenRun:
             raise UsageError("tokens() streams a whole split, and this is a view of some of its rows: open the split")
         self.column = _tokens_column(dataset, column)
         self.encoding: TokenEncoding = self.column.tokens or TokenEncoding(vocabulary=1 << 32)
+        self._table = dataset.read_table
         self._index = dataset.index
         self._fetcher = dataset.fetcher
         layout = column_layouts(dataset.schema)[self.column.name]
@@ -55,6 +58,12 @@ class OpenRun:
         self._readers: dict[int, ShardReader] = {}
         self._checked = 0.0
         self._lock = threading.Lock()
+
+    def tokenizer(self) -> Tokenizer | None:
+        """Return the dataset's own tokenizer; None for ready ids. Raises UsageError when `tokenizers` is missing."""
+        digest = self.encoding.tokenizer_table
+        file = None if digest is None else parse_tokenizer_table(self._table(digest), digest)
+        return parse_tokenizer(self.encoding, file)
 
     def gather(
         self,
