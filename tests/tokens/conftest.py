@@ -3,36 +3,11 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import pytest
-from tokens import oracle
-
-import toolkit
-
-
-@dataclass(frozen=True)
-class Packed:
-    path: Path
-    docs: list[oracle.Ids]
-
-    @property
-    def run(self) -> oracle.Ids:
-        return np.concatenate(self.docs)
-
-    @property
-    def ends(self) -> oracle.Ids:
-        """Ends of the documents that aren't empty."""
-        return np.cumsum([len(doc) for doc in self.docs if len(doc)])
-
-    @property
-    def starts(self) -> oracle.Ids:
-        return np.concatenate(([0], self.ends[:-1]))
-
-    def open(self) -> toolkit.Dataset:
-        return toolkit.open(self.path)
+import token_oracle as oracle
+from token_oracle import Packed
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tokens.conftest import Packed
+from token_oracle import Packed
 
 pytest.importorskip("jax")
 

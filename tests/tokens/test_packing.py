@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import token_oracle as oracle
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tokens import oracle
-from tokens.conftest import Packed
+from token_oracle import Packed
 
 import toolkit
 from toolkit._native.tokens import fit_rows

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import copy
+import gc
+import subprocess
+import sys
+import textwrap
+import threading
 from typing import Any
 
 import numpy as np
 import pytest
+import token_oracle as oracle
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from tokens import oracle
-from tokens.conftest import Packed
+from token_oracle import Packed
 
 import toolkit
 from toolkit import TokenBatch, TokenStream
@@ -314,3 +319,46 @@ def test_other_datasets_are_refused(packed: Packed, dataset: Any) -> None:
         toolkit.open(dataset, split="train").tokens(seq_len=8, batch_size=2)
     with pytest.raises(UsageError, match="whole split"):
         packed.open()[:10].tokens(seq_len=8, batch_size=2)
+
+
+def test_total_steps_are_those_of_a_run_however_often_it_is_resumed(packed: Packed) -> None:
+    ds = packed.open()
+    options: dict[str, Any] = {"seq_len": 64, "batch_size": 4, "total_steps": 10, "epochs": None}
+    stream = ds.tokens(**options)
+    iterator = iter(stream)
+    for _ in range(4):
+        next(iterator)
+    other = ds.tokens(**options)
+    other.load_state_dict(stream.state_dict())
+    assert [batch.step for batch in other] == [4, 5, 6, 7, 8, 9]
+    stream.close()
+
+
+def test_a_dropped_stream_ends_its_threads(packed: Packed) -> None:
+    def threads() -> int:
+        return sum(thread.name.startswith("toolkit-tokens") for thread in threading.enumerate())
+
+    stream = packed.open().tokens(seq_len=64, batch_size=4, epochs=None, threads=2)
+    iterator = iter(stream)
+    next(iterator)
+    assert threads() > 0
+    del stream, iterator
+    gc.collect()
+    assert threads() == 0
+
+
+def test_a_forked_child_is_refused(packed: Packed) -> None:
+    program = f"""
+        import os, toolkit
+        from toolkit.errors import LoaderError
+        stream = toolkit.open({str(packed.path)!r}).tokens(seq_len=64, batch_size=4)
+        child = os.fork()
+        if not child:
+            try:
+                iter(stream)
+            except LoaderError:
+                os._exit(7)
+            os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(program)], check=True, timeout=60)

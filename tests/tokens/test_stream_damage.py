@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tokens.conftest import Packed
+from token_oracle import Packed
 
 from toolkit import TokenBatch
 from toolkit.errors import CorruptShardError, LoaderError

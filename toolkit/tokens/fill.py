@@ -146,6 +146,16 @@ class Filler:
                 self._one_by_one(filled, tokens)
         return filled
 
+    def there(self, step: Step) -> NDArray[np.bool_]:
+        """Return bool (rows, seq_len): which places of this process' rows hold tokens of the epoch."""
+        rows = self.rows_of(step)
+        length = step.phase.seq_len
+        mask = np.zeros(sum(high - low for low, high in rows) * length, np.bool_)
+        found = self.order.stretches([step], rows)
+        for place, count in zip(found.places.tolist(), found.counts.tolist(), strict=True):
+            mask[place : place + count] = True
+        return mask.reshape(-1, length)
+
     def _one_by_one(self, filled: Filled, tokens: int) -> None:
         """Find the first step that can't be had: those before it are delivered."""
         for i, step in enumerate(filled.steps):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from toolkit.errors import UsageError
 
@@ -24,8 +25,7 @@ class Phase:
     seq_len: int
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """Where a stream stands: before step number `step`, `position` units into `epoch`."""
 
     step: int = 0
@@ -33,8 +33,7 @@ class Place:
     position: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """One step: where it begins, its units (fewer than rows * seq_len only when padded), and its form."""
 
     place: Place

@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-import importlib
-import itertools
 import os
-import weakref
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Sequence
 from functools import partial
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import DTypeLike
 
-from toolkit.errors import LoaderError, UsageError
-from toolkit.loader.device import Output, converter
+from toolkit.errors import UsageError
+from toolkit.loader.device import Output
 from toolkit.loader.order import order_key
 from toolkit.memory.pool import BlockPool
 from toolkit.sources.text_tokenizer import BYTES, load_tokenizer
-from toolkit.tokens.batch import TokenBatch
-from toolkit.tokens.fill import Columns, Filled, Filler, RowRange, StreamOrder, WindowOrder
+from toolkit.tokens.deliver import delivery, jax_placement
+from toolkit.tokens.fill import Columns, Filler, WindowOrder
 from toolkit.tokens.options import Fit, Shuffle, StreamOptions, Tail, member
 from toolkit.tokens.packing import PackedDocuments
 from toolkit.tokens.run import OpenRun
-from toolkit.tokens.schedule import Place, Schedule, Step
+from toolkit.tokens.schedule import Schedule
+from toolkit.tokens.steps import StepStream
 
 if TYPE_CHECKING:
     from toolkit.loader.dataset import Dataset
@@ -35,10 +30,9 @@ __all__ = ["TokenStream"]
 
 _ORDER_VERSION = 1
 _STATE_VERSION = 1
-_ENDLESS = 1 << 62
 
 
-class TokenStream:
+class TokenStream(StepStream):
     """Iterates over batches of windows. Position is counted in tokens, so nothing comes twice and nothing is lost.
 
     An iteration goes on where the last one stood, up to the end of an epoch that is a multiple of `epochs`: after the
@@ -115,11 +109,8 @@ class TokenStream:
         """
         placement: Any = None
         if sharding is not None:
-            if (rank, world_size) != (0, 1):
-                raise UsageError("a sharding says which rows each process reads: leave rank and world_size out")
-            converter(Output.JAX)
-            module = importlib.import_module("toolkit.tokens.jax_placement")
-            placement, world_size, output = module.Placement(sharding), module.process_count(), "jax"
+            placement, world_size = jax_placement(sharding, rank, world_size)
+            output = "jax"
         self.options = StreamOptions(
             seq_len=seq_len,
             batch_size=batch_size,
@@ -158,60 +149,42 @@ class TokenStream:
             self._packed = PackedDocuments(
                 self._run, len(dataset), options.longest, options.fit, options.group_documents, shuffled
             )
-        self._schedule = Schedule(
+        schedule = Schedule(
             units=self._packed.rows if self._packed else self._run.tokens,
             phases=options.all_phases,
             pad=options.tail is Tail.PAD,
             unit_tokens=options.longest if self._packed else 1,
         )
-        self._check_phases()
-        self._ranges: Callable[[tuple[int, int]], Sequence[RowRange]] | None = None
-        convert = converter(options.output)
-        self._convert: Callable[[Any, tuple[int, int]], Any] = lambda array, shape: convert(array)
-        if placement is not None:
-            self._ranges, self._convert = placement.ranges, placement.place
-            for phase in options.all_phases:
-                placement.ranges((phase.rows, phase.seq_len))
-        self._order: StreamOrder = self._packed or WindowOrder(self._block, keys)
-        self._pad_id = options.pad_id if options.pad_id is not None else self._run.encoding.eos or 0
-        # Made ahead, in the consumer's hand, and the one before that JAX or a slow `del` still holds.
-        self._pool = BlockPool(keep=options.prefetch + 2)
-        self._place = self._schedule.advance(Place(), options.first_step)
-        self._begin = self._place.step
-        self._closed = False
-        self._iteration = 0
-        self._workers: Callable[[], object] | None = None
-        self._pid = os.getpid()
-
-    def __len__(self) -> int:
-        """Steps that the next iter() gives. Raises UsageError for a stream without end."""
-        count = self._count(self._until())
-        if count >= _ENDLESS:
-            raise UsageError("a stream with epochs=None has no length: give total_steps")
-        return count
-
-    def __iter__(self) -> Iterator[TokenBatch]:
-        """Go on from where the stream stands. An iteration that is still running ends."""
-        if self._closed:
-            raise LoaderError("this stream is closed: make a new one with ds.tokens(...)")
-        if os.getpid() != self._pid:
-            raise LoaderError("this stream was made before a fork: open a new one in the child process")
-        self._end()
-        self._iteration += 1
-        return _Iteration(self._deliver(self._iteration, self._count(self._until())))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    @property
-    def place(self) -> Place:
-        """Where the consumer stands: behind the last batch it received."""
-        return self._place
+        _check_phases(schedule, self._run.tokens)
+        for phase in options.all_phases if placement else ():
+            placement.ranges((phase.rows, phase.seq_len))  # an error now and not in the middle
+        columns = Columns(
+            options.dtype,
+            options.targets,
+            options.documents,
+            options.mask_documents,
+            options.pad_id if options.pad_id is not None else self._run.encoding.eos or 0,
+        )
+        filler = Filler(
+            self._run,
+            self._packed or WindowOrder(self._block, keys),
+            columns,
+            placement.ranges if placement else None,
+            options.rank,
+            options.world_size,
+            # Made ahead, in the consumer's hand, and the one before that JAX or a slow `del` still holds.
+            BlockPool(keep=options.prefetch + 2),
+        )
+        super().__init__(
+            schedule,
+            filler,
+            placement.place if placement else delivery(options.output),
+            first_step=options.first_step,
+            total_steps=options.total_steps,
+            epochs=options.epochs,
+            threads=options.threads,
+            prefetch=options.prefetch,
+        )
 
     @property
     def padding_share(self) -> float:
@@ -228,49 +201,6 @@ class TokenStream:
             raise UsageError(f"seq_len and batch_size must be at least 1, got {seq_len!r} and {batch_size!r}")
         return self._schedule.steps_per_epoch(type(last)(None, rows, length))
 
-    def state_dict(self) -> dict[str, object]:
-        """Return where the consumer stands, as JSON values; the same on every rank at a step."""
-        return {
-            **self._identity(),
-            "step": self._place.step,
-            "epoch": self._place.epoch,
-            "position": self._place.position,
-        }
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where `state` stood; batch size, seq_len, phases and ranks may be others now.
-
-        Raises:
-            UsageError: It is the state of other data, or of another order.
-        """
-        mine = self._identity()
-        for name, value in mine.items():
-            if state.get(name) != value:
-                raise UsageError(
-                    f"the state has {name} {state.get(name)!r}, and this stream {value!r}: it would go on elsewhere. "
-                    "Open the dataset by its pin, with the options of then"
-                )
-        try:
-            place = Place(int(state["step"]), int(state["epoch"]), int(state["position"]))
-        except (KeyError, TypeError, ValueError) as error:
-            raise UsageError(f"the state is none of a token stream: {error}") from error
-        if min(place.step, place.epoch, place.position) < 0 or place.position > self._schedule.units:
-            raise UsageError(f"the state's place {place} lies outside of epochs of {self._schedule.units}")
-        self._end()
-        self._iteration += 1
-        self._place = place
-        self._begin = place.step if self.options.start_step is None else min(self._begin, place.step)
-
-    def close(self) -> None:
-        """End a running iteration and its threads. May be called more than once."""
-        self._closed = True
-        self._end()
-
-    def _end(self) -> None:
-        if self._workers is not None:
-            self._workers()
-            self._workers = None
-
     def _identity(self) -> dict[str, object]:
         options = self.options
         return {
@@ -285,129 +215,14 @@ class TokenStream:
             "pack": None if options.fit is None else [options.fit.value, options.longest, options.group_documents],
         }
 
-    def _check_phases(self) -> None:
-        for phase in self._schedule.phases:
-            if not self._schedule.steps_per_epoch(phase):
-                raise UsageError(
-                    f"a step of {phase.rows} rows of {phase.seq_len} tokens is more than the {self._run.tokens} tokens "
-                    "there are: nothing is left with tail='drop'. Take fewer, or tail='pad'"
-                )
 
-    def _until(self) -> int:
-        """Return the epoch before which the next iteration ends."""
-        epochs = self.options.epochs
-        if epochs is None:
-            return _ENDLESS
-        until = (self._place.epoch // epochs + 1) * epochs
-        return until if self._schedule.remaining(self._place, until) else until + epochs
-
-    def _count(self, until: int) -> int:
-        count = self._schedule.remaining(self._place, until)
-        if self.options.total_steps is not None:
-            count = min(count, max(0, self._begin + self.options.total_steps - self._place.step))
-        return count
-
-    def _deliver(self, iteration: int, count: int) -> Iterator[TokenBatch]:
-        work = _works(self._schedule.steps(self._place, count), self._filler())
-        delivered = 0
-        try:
-            for filled in self._filled(work):
-                for i in range(filled.good):
-                    if iteration != self._iteration or self._closed:
-                        break
-                    delivered += 1
-                    yield self._batch(filled, i)
-                if filled.error is not None:
-                    raise filled.error
-                if iteration != self._iteration or self._closed:
-                    break
-                del filled  # the consumer alone decides how long a batch lives
-        finally:
-            if iteration == self._iteration:
-                self._end()
-        if delivered != count:
-            raise LoaderError(
-                f"the iteration ended after {delivered} of {count} steps, because the stream was closed or another "
-                "iteration over it began: use one stream for each loop that runs at the same time"
+def _check_phases(schedule: Schedule, tokens: int) -> None:
+    for phase in schedule.phases:
+        if not schedule.steps_per_epoch(phase):
+            raise UsageError(
+                f"a step of {phase.rows} rows of {phase.seq_len} tokens is more than the {tokens} tokens there are: "
+                "nothing is left with tail='drop'. Take fewer, or tail='pad'"
             )
-
-    def _filler(self) -> Filler:
-        options = self.options
-        columns = Columns(options.dtype, options.targets, options.documents, options.mask_documents, self._pad_id)
-        return Filler(self._run, self._order, columns, self._ranges, options.rank, options.world_size, self._pool)
-
-    def _filled(self, work: Iterator[partial[Filled]]) -> Iterator[Filled]:
-        """Yield what is filled, in order: made by threads ahead, or in this one."""
-        options = self.options
-        if not options.threads:
-            yield from (one() for one in work)
-            return
-        pool = ThreadPoolExecutor(options.threads, thread_name_prefix="toolkit-tokens")
-        self._workers = weakref.finalize(self, pool.shutdown, wait=True, cancel_futures=True)
-        ahead: deque[Future[Filled]] = deque()
-        while True:
-            for one in itertools.islice(work, options.prefetch + 1 - len(ahead)):
-                ahead.append(pool.submit(one))
-            if not ahead:
-                return
-            yield ahead.popleft().result()
-
-    def _batch(self, filled: Filled, i: int) -> TokenBatch:
-        step = filled.steps[i]
-        place = step.place
-        shape = (step.phase.rows, step.phase.seq_len)
-        arrays = {name: self._convert(array[i], shape) for name, array in filled.arrays.items()}
-        self._place = Place(place.step + 1, place.epoch, place.position + step.units)
-        return TokenBatch(arrays, place, partial(self._mask, step))
-
-    def _mask(self, step: Step) -> Any:
-        """Return which places of this process' rows hold tokens of the epoch."""
-        filler = self._filler()
-        ranges = filler.rows_of(step)
-        length = step.phase.seq_len
-        there = np.concatenate([np.arange(low * length, high * length) for low, high in ranges]) < step.units
-        if self._packed is not None:
-            there[:] = False
-            found = self._packed.stretches([step], ranges)
-            for place, count in zip(found.places.tolist(), found.counts.tolist(), strict=True):
-                there[place : place + count] = True
-        return self._convert(there.reshape(-1, length), (step.phase.rows, length))
-
-
-class _Iteration(Iterator[TokenBatch]):
-    """An iteration that stays broken once it broke: a generator would end quietly, and the epoch would be short."""
-
-    def __init__(self, batches: Iterator[TokenBatch]) -> None:
-        self._batches = batches
-        self._broken: str | None = None
-
-    def __next__(self) -> TokenBatch:
-        if self._broken is not None:
-            raise LoaderError(f"this iteration ended with an error, its epoch is not complete: {self._broken}")
-        try:
-            return next(self._batches)
-        except StopIteration:
-            raise
-        except BaseException as error:
-            self._broken = str(error) or type(error).__name__
-            raise
-
-
-def _works(steps: Iterator[Step], filler: Filler) -> Iterator[partial[Filled]]:
-    """Yield what to fill in one go: steps of one form that follow each other in an epoch, while they are small."""
-    group: list[Step] = []
-    for step in steps:
-        if group and not (
-            step.phase is group[0].phase
-            and step.place.epoch == group[0].place.epoch
-            and step.units == group[0].units
-            and len(group) < filler.steps_at_once(step)
-        ):
-            yield partial(filler.fill, group)
-            group = []
-        group.append(step)
-    if group:
-        yield partial(filler.fill, group)
 
 
 def _check_fit(options: StreamOptions, run: OpenRun, tokenizer: str | os.PathLike[str] | None) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -11,6 +12,7 @@ from unittest import mock
 import numpy as np
 from numpy.typing import NDArray
 
+import toolkit
 from toolkit._native.permute import permute
 from toolkit.format.shard import ShardWriter
 from toolkit.loader.order import order_key
@@ -21,6 +23,30 @@ EOS = 59_999
 BATCH_BODY_BYTES = 8 * 1024
 
 Ids = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Packed:
+    """A dataset, and the documents that it must hold."""
+
+    path: Path
+    docs: list[Ids]
+
+    @property
+    def run(self) -> Ids:
+        return np.concatenate(self.docs)
+
+    @property
+    def ends(self) -> Ids:
+        """Ends of the documents that aren't empty."""
+        return np.cumsum([len(doc) for doc in self.docs if len(doc)])
+
+    @property
+    def starts(self) -> Ids:
+        return np.concatenate(([0], self.ends[:-1]))
+
+    def open(self) -> toolkit.Dataset:
+        return toolkit.open(self.path)
 
 
 def documents(count: int, longest: int, seed: int = 0) -> list[Ids]:
