@@ -293,6 +293,14 @@ SIDES: dict[str, Callable[[Path], Epoch]] = {
     "mds": side_mds,
     "litdata": side_litdata,
 }
+READ = {
+    "toolkit": "ds",
+    "memmap": "tokens.bin",
+    "C": "tokens.bin",
+    "roxxel": "data.rox",
+    "mds": "mds",
+    "litdata": "lit",
+}  # what each side reads, below --work
 WRITERS = {"roxxel": write_roxxel, "mds": write_mds, "litdata": write_litdata}
 THREADS = {"toolkit": 0}
 DISTRIBUTIONS = {"roxxel": "roxxel", "mds": "mosaicml-streaming", "litdata": "litdata"}
@@ -300,6 +308,10 @@ DISTRIBUTIONS = {"roxxel": "roxxel", "mds": "mosaicml-streaming", "litdata": "li
 
 def _measure(side: str, work: Path) -> dict[str, Any]:
     """Run a side's epochs in this process."""
+    read = work / READ[side]
+    for path in [read] if read.is_file() else read.rglob("*"):
+        if path.is_file():
+            path.read_bytes()
     begun = time.perf_counter()
     epoch = SIDES[side](work)
     rates, first_batch = [], 0.0

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from toolkit.loader.loader import Loader
     from toolkit.pipelines.slots import Pipeline, Slot, pipeline, slot
     from toolkit.tokens.batch import TokenBatch
+    from toolkit.tokens.mix import TokenMix, mix_tokens
     from toolkit.tokens.pack import pack_tokens
     from toolkit.tokens.stream import TokenStream
 
@@ -28,8 +29,10 @@ __all__ = [
     "Pipeline",
     "Slot",
     "TokenBatch",
+    "TokenMix",
     "TokenStream",
     "__version__",
+    "mix_tokens",
     "open",
     "pack_tokens",
     "pipeline",
@@ -44,7 +47,9 @@ _HOMES = {
     "Pipeline": "toolkit.pipelines.slots",
     "Slot": "toolkit.pipelines.slots",
     "TokenBatch": "toolkit.tokens.batch",
+    "TokenMix": "toolkit.tokens.mix",
     "TokenStream": "toolkit.tokens.stream",
+    "mix_tokens": "toolkit.tokens.mix",
     "open": "toolkit.loader.dataset",
     "pack_tokens": "toolkit.tokens.pack",
     "pipeline": "toolkit.pipelines.slots",

@@ -13,7 +13,7 @@ from toolkit.errors import UsageError, did_you_mean
 from toolkit.loader.device import Output
 from toolkit.tokens.schedule import Phase
 
-__all__ = ["Fit", "Shuffle", "StreamOptions", "Tail", "member"]
+__all__ = ["Exhausted", "Fit", "Shuffle", "StreamOptions", "Tail", "member"]
 
 _Member = TypeVar("_Member", bound=enum.Enum)
 _LEAST_BLOCK = 16
@@ -39,6 +39,13 @@ class Fit(enum.Enum):
 
     BEST = "best"
     FIRST = "first"
+
+
+class Exhausted(enum.Enum):
+    """What a mix does when a source has given its last row: goes on without it, or begins it anew."""
+
+    DROP = "drop"
+    REPEAT = "repeat"
 
 
 @dataclass(frozen=True, kw_only=True)

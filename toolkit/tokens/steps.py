@@ -24,7 +24,8 @@ from toolkit.tokens.schedule import Place, Schedule, Step
 
 __all__ = ["Delivery", "StepStream"]
 
-_ENDLESS = 1 << 62
+_ENDLESS = 1 << 62  # epochs
+_MOST_STEPS = 1 << 50  # more than any run has: what is counted beyond has no end
 
 # Turns an array of this process' rows into what is delivered; gets the global shape.
 Delivery = Callable[[Any, tuple[int, int]], Any]
@@ -62,7 +63,7 @@ class StepStream(ABC):
     def __len__(self) -> int:
         """Steps that the next iter() gives. Raises UsageError for a stream without end."""
         count = self._count(self._until())
-        if count >= _ENDLESS // 2:
+        if count >= _MOST_STEPS:
             raise UsageError("a stream without end has no length: give total_steps")
         return count
 

@@ -26,7 +26,7 @@ from toolkit.tokens.steps import StepStream
 if TYPE_CHECKING:
     from toolkit.loader.dataset import Dataset
 
-__all__ = ["TokenStream"]
+__all__ = ["TokenStream", "check_fit"]
 
 _ORDER_VERSION = 1
 _STATE_VERSION = 1
@@ -140,7 +140,7 @@ class TokenStream(StepStream):
         self.dataset = dataset
         self._run = OpenRun(dataset, column)
         options = self.options
-        _check_fit(options, self._run, tokenizer)
+        check_fit(options, self._run, tokenizer)
         keys = partial(order_key, _ORDER_VERSION, options.seed)
         self._block = options.block_size or options.longest if options.shuffle is Shuffle.BLOCK else 0
         self._packed: PackedDocuments | None = None
@@ -225,7 +225,7 @@ def _check_phases(schedule: Schedule, tokens: int) -> None:
             )
 
 
-def _check_fit(options: StreamOptions, run: OpenRun, tokenizer: str | os.PathLike[str] | None) -> None:
+def check_fit(options: StreamOptions, run: OpenRun, tokenizer: str | os.PathLike[str] | None) -> None:
     """Raise UsageError when the options don't fit the dataset."""
     encoding = run.encoding
     if not run.tokens:
