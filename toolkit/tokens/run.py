@@ -160,6 +160,8 @@ class OpenRun:
         if reader is None:
             reader = self._fetcher.open_shard(shard)
             with self._lock:
+                if len(self._readers) >= 2 * _OPEN_SHARDS:
+                    self._readers.clear()  # what is attached holds its maps itself
                 reader = self._readers.setdefault(shard, reader)
         return reader
 
