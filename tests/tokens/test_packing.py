@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from token_oracle import Packed
 
 import toolkit
-from toolkit._native.tokens import fit_rows
+from toolkit._native.fit import fit_rows
 from toolkit.tokens.batch import TokenBatch
 
 

@@ -35,7 +35,3 @@ class TokenRun:
         positions: NDArray[np.int32] | None = None,
         mask_junctions: bool = False,
     ) -> tuple[list[int], tuple[int, int, int, int] | None]: ...
-
-def fit_rows(
-    lengths: NDArray[np.int64], capacity: int, best: bool, rows: NDArray[np.int64], places: NDArray[np.int64]
-) -> int: ...

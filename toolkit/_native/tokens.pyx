@@ -13,6 +13,9 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy
 
+cdef extern from *:
+    void __builtin_prefetch(const void *address) nogil
+
 from toolkit._native.chunks cimport TK_READ_OK, TK_READ_RANGE, Body, checked_copy, checked_ids, tk_body
 from toolkit._native.permute cimport key_permutation, permutation, permuted
 
@@ -20,6 +23,8 @@ IGNORED = -100  # the target where there is none, as in torch's cross_entropy
 
 cdef enum:
     SCRATCH_WORDS = 2048  # a chunk, aligned for ids
+    PREFETCHED_PIECES = 2  # ahead of the one that is copied
+    PREFETCHED_BYTES = 2048
 
 cdef struct shard_run:
     int64_t batches
@@ -220,6 +225,19 @@ cdef int _documents(
         if at.ended and out.mask_junctions and out.targets != NULL:
             _ignore(out, place - 1)
     return TK_READ_OK
+
+
+cdef void _prefetch(const open_view *table, const piece *one, int width) noexcept nogil:
+    """Ask for the beginning of a piece that is copied soon: pieces lie far apart, and the first lines come late."""
+    cdef int64_t shard = _last_not_above(table.first, table.shards, one.start)
+    cdef const shard_run *run = table.runs[shard]
+    cdef int64_t inner = one.start - table.first[shard]
+    cdef int64_t batch = _last_not_above(run.first, run.batches, inner)
+    cdef int64_t start = run.ids[batch] + (inner - run.first[batch]) * width, offset = 0
+    cdef const tk_body *body = run.bodies[batch]
+    while offset < PREFETCHED_BYTES and start + offset < body.length:
+        __builtin_prefetch(body.body + start + offset)
+        offset += 64
 
 
 cdef int _fill(
@@ -452,51 +470,11 @@ cdef class TokenRun:
             at.shard = at.batch = at.chunk = -1
             with nogil:
                 for i in range(pieces):
+                    if i + PREFETCHED_PIECES < pieces:
+                        _prefetch(&view, &plan[i + PREFETCHED_PIECES], self.width)
                     status = _fill(&view, &plan[i], self.width, &out, &at, <uint8_t *>tmp)
                     if status != TK_READ_OK:
                         break
         finally:
             free(plan)
         return [], None if status == TK_READ_OK else (status, at.shard, at.batch, at.chunk)
-
-
-def fit_rows(
-    const int64_t[::1] lengths not None, int64_t capacity, bint best, int64_t[::1] rows not None,
-    int64_t[::1] places not None,
-):
-    """Put pieces of `lengths` (1 to capacity), in order, into rows: the fullest with room, or the first; return how many.
-
-    rows[i] and places[i] say where piece i goes. A piece that fills a row gets one of its own at once.
-    """
-    cdef int64_t n = lengths.shape[0], i, j, chosen, count = 0
-    if rows.shape[0] != n or places.shape[0] != n:
-        raise ValueError("rows and places must have one number a piece")
-    for i in range(n):
-        if lengths[i] < 1 or lengths[i] > capacity:
-            raise ValueError(f"a piece of {lengths[i]} for rows of {capacity}")
-    cdef int64_t *used = <int64_t *>malloc(<size_t>(n + 1) * sizeof(int64_t))
-    cdef int64_t open_from = 0
-    if used == NULL:
-        raise MemoryError()
-    try:
-        with nogil:
-            for i in range(n):
-                chosen = -1
-                while open_from < count and used[open_from] == capacity:
-                    open_from += 1
-                if lengths[i] < capacity:
-                    for j in range(open_from, count):
-                        if capacity - used[j] >= lengths[i] and (chosen < 0 or used[j] > used[chosen]):
-                            chosen = j
-                            if not best or capacity - used[j] == lengths[i]:
-                                break
-                if chosen < 0:
-                    chosen = count
-                    used[count] = 0
-                    count += 1
-                rows[i] = chosen
-                places[i] = used[chosen]
-                used[chosen] += lengths[i]
-    finally:
-        free(used)
-    return count

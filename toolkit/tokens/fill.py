@@ -66,6 +66,9 @@ class WindowOrder:
     def stretches(self, steps: Sequence[Step], rows: Sequence[RowRange]) -> Stretches:
         """Return one stretch for each range of rows of each step, cut where a padded step's tokens end."""
         first = steps[0]
+        if len(rows) == 1 and rows[0] == (0, first.phase.rows):
+            whole = (first.place.position, first.units * len(steps), 0)
+            return Stretches(*(np.array([value], np.int64) for value in whole))
         length = first.phase.seq_len
         ranges = np.array(rows, np.int64).reshape(-1, 2) * length
         lows = np.minimum(ranges[:, 0], first.units)

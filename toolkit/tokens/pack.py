@@ -61,7 +61,7 @@ def pack_tokens(
     """
     maker = _DocumentMaker(tokenizer, vocabulary, eos)
     job = PackJob(
-        source="documents",
+        source="<documents>",
         dataset=os.fspath(dataset),
         split=split,
         shard_bytes=shard_bytes,

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from toolkit._native.fit import fit_rows
 from toolkit._native.permute import permute
-from toolkit._native.tokens import fit_rows
 from toolkit.tokens.fill import RowRange, Stretches
 from toolkit.tokens.options import Fit
 from toolkit.tokens.run import OpenRun
