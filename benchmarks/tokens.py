@@ -57,7 +57,7 @@ void gather(const uint16_t *ids, const int64_t *starts, int64_t rows, int64_t le
 
 
 def texts(folders: list[str]) -> Iterator[str]:
-    """Yield the documents: text files below the folders, gzipped or not, and package descriptions."""
+    """Yield the documents: text files below the folders, gzipped or not; by default package descriptions too."""
     for folder in folders:
         for base, below, names in os.walk(folder):
             below.sort()
@@ -69,15 +69,15 @@ def texts(folders: list[str]) -> Iterator[str]:
                     yield data.decode()
                 except (OSError, EOFError, UnicodeDecodeError):
                     continue  # a broken link, a picture, another encoding
-    if shutil.which("apt-cache"):
+    if tuple(folders) == TEXT and shutil.which("apt-cache"):
         done = subprocess.run(["apt-cache", "dumpavail"], capture_output=True, check=False)
         yield from done.stdout.decode("utf-8", "replace").split("\n\n")
 
 
-def prepare(work: Path, wanted: int, folders: list[str], peer_path: str) -> dict[str, Any]:
+def prepare(work: Path, wanted: int, folders: list[str], peer_path: str, peers: list[str]) -> dict[str, Any]:
     """Make what every side reads, unless it is there; return what it consists of."""
     facts_file = work / "facts.json"
-    asked = {"tokens": wanted, "folders": folders, "peers": peer_path}
+    asked = {"tokens": wanted, "folders": folders, "peers": [peer_path, *peers]}
     if facts_file.exists():
         facts: dict[str, Any] = json.loads(facts_file.read_text())
         if facts["asked"] == asked:
@@ -94,7 +94,7 @@ def prepare(work: Path, wanted: int, folders: list[str], peer_path: str) -> dict
     repeated = np.split(ids, ends[ends < len(ids)])
     toolkit.pack_tokens(repeated, work / "ds", vocabulary=VOCABULARY + 1, on_existing="overwrite")
     facts |= {"asked": asked, "tokens": len(ids), "documents": len(repeated), "sum": int(ids.astype(np.int64).sum())}
-    facts["peers"] = {side: _peer(side, "write", work, peer_path) for side in ("roxxel", "mds", "litdata")}
+    facts["peers"] = {side: _peer(side, "write", work, peer_path) for side in peers}
     facts_file.write_text(json.dumps(facts))
     return facts
 
@@ -410,9 +410,10 @@ def main() -> None:
         return
     units = {"K": 1000, "M": 1_000_000}
     wanted = int(float(args.tokens.rstrip("KM")) * units.get(args.tokens[-1], 1))
-    facts = prepare(args.work, wanted, args.text, args.peer_path)
-    sides = [side for side in args.sides.split(",") if facts["peers"].get(side, "written") == "written"]
-    left_out = {side: why for side, why in facts["peers"].items() if side in args.sides and why != "written"}
+    asked = args.sides.split(",")
+    facts = prepare(args.work, wanted, args.text, args.peer_path, [side for side in asked if side in WRITERS])
+    left_out = {side: why for side, why in facts["peers"].items() if why != "written"}
+    sides = [side for side in asked if side not in left_out]
     runs: dict[str, list[dict[str, Any]]] = {side: [] for side in sides}
     for _ in range(args.rounds):
         for side in list(runs):

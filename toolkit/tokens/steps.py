@@ -57,7 +57,7 @@ class StepStream(ABC):
         self._first_step = first_step
         self._closed = False
         self._iteration = 0
-        self._workers: _Workers | None = None
+        self._end_workers: Callable[[], object] | None = None
         self._pid = os.getpid()
 
     def __len__(self) -> int:
@@ -140,9 +140,9 @@ class StepStream(ABC):
         return count
 
     def _end(self) -> None:
-        if self._workers is not None:
-            self._workers.close()
-            self._workers = None
+        if self._end_workers is not None:
+            self._end_workers()
+            self._end_workers = None
 
     def _deliver(self, iteration: int, count: int) -> Iterator[TokenBatch]:
         delivered = 0
@@ -172,8 +172,9 @@ class StepStream(ABC):
         if not self._threads:
             yield from (one() for one in work)
             return
-        workers = self._workers = _Workers(self._threads)
-        weakref.finalize(self, workers.close).atexit = False
+        workers = _Workers(self._threads)
+        self._end_workers = finalizer = weakref.finalize(self, workers.close)
+        finalizer.atexit = False
         ahead: deque[Future[Filled]] = deque()
         while True:
             for one in itertools.islice(work, self._prefetch + 1 - len(ahead)):
