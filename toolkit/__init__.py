@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from toolkit.loader.loader import Loader
     from toolkit.pipelines.batch_maps import BatchMap, batch_map
     from toolkit.pipelines.slots import Chain, Pipeline, Slot, chain, pipeline, slot
+    from toolkit.tokens.batch import TokenBatch
+    from toolkit.tokens.mix import TokenMix, mix_tokens
+    from toolkit.tokens.pack import pack_tokens
+    from toolkit.tokens.stream import TokenStream
 
 __all__ = [
     "BatchMap",
@@ -28,11 +32,16 @@ __all__ = [
     "Loader",
     "Pipeline",
     "Slot",
+    "TokenBatch",
+    "TokenMix",
+    "TokenStream",
     "__version__",
     "batch_map",
     "chain",
     "concat",
+    "mix_tokens",
     "open",
+    "pack_tokens",
     "pipeline",
     "slot",
 ]
@@ -46,10 +55,15 @@ _HOMES = {
     "Loader": "toolkit.loader.loader",
     "Pipeline": "toolkit.pipelines.slots",
     "Slot": "toolkit.pipelines.slots",
+    "TokenBatch": "toolkit.tokens.batch",
+    "TokenMix": "toolkit.tokens.mix",
+    "TokenStream": "toolkit.tokens.stream",
     "batch_map": "toolkit.pipelines.batch_maps",
     "chain": "toolkit.pipelines.slots",
     "concat": "toolkit.loader.concat",
+    "mix_tokens": "toolkit.tokens.mix",
     "open": "toolkit.loader.dataset",
+    "pack_tokens": "toolkit.tokens.pack",
     "pipeline": "toolkit.pipelines.slots",
     "slot": "toolkit.pipelines.slots",
 }

@@ -49,7 +49,7 @@ def schema(cli: Cli) -> Any:
 def test_every_flag_and_argument_has_a_key() -> None:
     params = get_command(app).commands["pack"].params  # type: ignore[attr-defined]
     names = [next((opt[2:].replace("-", "_") for opt in p.opts if opt.startswith("--")), p.name) for p in params]
-    assert sorted(set(names) - {"help", "config", "set"}) == sorted(PACK_VALUES)
+    assert sorted(set(names) - {"help", "config", "set", "further"}) == sorted(PACK_VALUES)
 
 
 def test_every_key_reaches_its_option(cli: Cli, config: Path) -> None:
@@ -58,7 +58,8 @@ def test_every_key_reaches_its_option(cli: Cli, config: Path) -> None:
         "jobs: 3\nlimit: 4\nshuffle_seed: 7\nkey_conflict: suffix\non_existing: append\nextend_classes: true\n"
         "max_rejects: 5%\nsource_kind: parquet\nmap: {'a,b': c}\n"
         "columns: ['x=y', z]\nrename: {a: b}\nkind: {p: image}\nkey: id\ninclude: ['*']\nexclude: [a, b]\n"
-        "missing: skip\ntfrecord_raw: true\nuser_metadata: {k: 'v,w=x'}\n"
+        "missing: skip\ntfrecord_raw: true\ntokenizer: t.json\ntext_column: t\neos: true\n"
+        "eos_token: </s>\nuser_metadata: {k: 'v,w=x'}\n"
         "verify_images: 'off'\nimage_encoding: jpeg:85\nshort_side: 256\ndry_run: true\njson: false\nprogress: false\n"
         "quiet: true\ndebug: false\n"
     )
@@ -91,6 +92,10 @@ def test_every_key_reaches_its_option(cli: Cli, config: Path) -> None:
         "exclude": ["a", "b"],
         "missing": "skip",
         "tfrecord_raw": True,
+        "tokenizer": f"{folder}/t.json",
+        "text_column": "t",
+        "eos": True,
+        "eos_token": "</s>",
         "user_metadata": {"k": "v,w=x"},
         "verify_images": "off",
         "image_encoding": "jpeg:85",

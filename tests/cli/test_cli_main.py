@@ -91,7 +91,7 @@ def test_every_flag_has_a_twin() -> None:
         (["bench", "a", "--threads", "1,x"], "'x' is neither a number"),
         (["inspect", "a", "--samples", "-2"], "-2 is less than 0"),
         (["pack", "a"], "Missing argument 'DATASET'"),
-        (["pack", "a", "b", "c"], "unexpected extra argument"),
+        (["verify", "a", "b"], "unexpected extra argument"),
         (["inspect", "a@sha256:12zz"], "isn't hexadecimal"),
     ],
 )

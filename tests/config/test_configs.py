@@ -27,6 +27,7 @@ TESTED = {
     "pack_imagefolder.yaml",
     "pack_parquet.yaml",
     "pack_tfrecord.yaml",
+    "pack_tokens.yaml",
     "pack_webdataset.yaml",
 }
 
@@ -142,6 +143,19 @@ def test_webdataset(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert [(sample["label"], sorted(sample)) for sample in samples(dataset)] == [
         (0, ["__key__", "image", "info", "label"]),
         (1, ["__key__", "image", "info", "label"]),
+    ]
+
+
+def test_tokens(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / "data/corpus").mkdir()
+    lines = ['{"id": "a", "text": "one"}', '{"id": "b", "text": ""}', '{"text": "zwei", "id": 7}']
+    (project / "data/corpus/part.jsonl").write_text("\n".join(lines))
+    dataset, out = packed(project, "pack_tokens.yaml", capsys)
+    assert "samples=3" in out
+    assert [(sample["__key__"], sample["tokens"]) for sample in samples(dataset)] == [
+        ("a", [*b"one", 256]),
+        ("b", []),
+        ("7", [*b"zwei", 256]),
     ]
 
 

@@ -59,7 +59,8 @@ def test_faults_say_where_and_what() -> None:
     )
     assert KINDS.fault({"x": "imag"}) == (
         ("x",),
-        "expected one of image, label, text, scalar, tensor, json, bytes, value, got 'imag'. Did you mean 'image'?",
+        "expected one of image, label, text, scalar, tensor, tokens, json, bytes, value, got 'imag'. "
+        "Did you mean 'image'?",
     )
     assert Pairs(Text(), "").fault({True: "x"}) == ((), "expected names that are text, got true; put it in quotes")
     assert Whole(1).fault(None) == ((), "expected a whole number of at least 1, got nothing")

@@ -1,8 +1,18 @@
-"""What other kernels of toolkit share with chunks.pyx: bodies, and checked copies out of them."""
+"""What other kernels of toolkit share with chunks.pyx: bodies, and checked copies out of them.
+
+The guard's state is that module's, so its C functions must not be linked twice.
+"""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
 cdef extern from "chunks.h" nogil:
+    enum:
+        TK_CHUNK_BYTES
+        TK_READ_OK
+        TK_READ_NULL
+        TK_READ_CRC
+        TK_READ_FAULT
+        TK_READ_RANGE
     ctypedef struct tk_body:
         const uint8_t *body
         int64_t length
@@ -22,6 +32,9 @@ cdef class Body:
 
 cdef int checked_copy(
     const tk_body *body, int64_t start, int64_t n, uint8_t *dst, uint8_t *tmp, int64_t *bad
+) noexcept nogil
+cdef int checked_ids(
+    const tk_body *body, int64_t start, int64_t count, int width, void *dst, int dst_width, uint8_t *tmp, int64_t *bad
 ) noexcept nogil
 cdef int is_null(
     const tk_body *body, const int64_t *buffers, const int32_t *validity, int64_t levels, int64_t row, uint8_t *tmp,

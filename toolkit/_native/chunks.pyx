@@ -24,18 +24,14 @@ cdef extern from "errno.h" nogil:
     int errno
 
 cdef extern from "chunks.h" nogil:
-    enum:
-        TK_CHUNK_BYTES
-        TK_READ_OK
-        TK_READ_NULL
-        TK_READ_CRC
-        TK_READ_FAULT
-        TK_READ_RANGE
     uint32_t tk_crc32c(uint32_t crc, const uint8_t *data, size_t n)
     uint32_t tk_crc32c_table(uint32_t crc, const uint8_t *data, size_t n)
     const char *tk_crc32c_backend()
     int tk_guard_install()
     int tk_checked_copy(const tk_body *body, int64_t start, int64_t n, uint8_t *dst, uint8_t *tmp, int64_t *bad_chunk)
+    int tk_checked_ids(
+        const tk_body *body, int64_t start, int64_t count, int width, void *dst, int dst_width, uint8_t *tmp,
+        int64_t *bad_chunk)
 
 CHUNK_BYTES = TK_CHUNK_BYTES
 READ_OK = TK_READ_OK
@@ -239,6 +235,12 @@ cdef int checked_copy(
     const tk_body *body, int64_t start, int64_t n, uint8_t *dst, uint8_t *tmp, int64_t *bad
 ) noexcept nogil:
     return tk_checked_copy(body, start, n, dst, tmp, bad)
+
+
+cdef int checked_ids(
+    const tk_body *body, int64_t start, int64_t count, int width, void *dst, int dst_width, uint8_t *tmp, int64_t *bad
+) noexcept nogil:
+    return tk_checked_ids(body, start, count, width, dst, dst_width, tmp, bad)
 
 
 cdef int is_null(

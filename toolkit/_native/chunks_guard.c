@@ -102,6 +102,22 @@ int tk_guarded_copy(void *dst, const void *src, size_t n)
     return 0;
 }
 
+int tk_guarded_ids(void *dst, int dst_width, const void *src, int width, size_t count)
+{
+    guard.start = (const uint8_t *)src;
+    guard.end = (const uint8_t *)src + count * (size_t)width;
+    if (sigsetjmp(guard.env, 0) != 0) {
+        guard.active = 0;
+        return -1;
+    }
+    guard.active = 1;
+    __asm__ volatile("" ::: "memory");
+    tk_cast_ids(dst, dst_width, src, width, count);
+    __asm__ volatile("" ::: "memory");
+    guard.active = 0;
+    return 0;
+}
+
 int tk_checked_copy(const tk_body *body, int64_t start, int64_t n, uint8_t *dst, uint8_t *tmp, int64_t *bad_chunk)
 {
     if (start < 0 || n < 0 || start > body->length || n > body->length - start)

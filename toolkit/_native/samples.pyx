@@ -9,7 +9,9 @@ from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
-from toolkit._native.chunks cimport Body, checked_copy, fixed_value, is_null, tk_body, value_span
+from toolkit._native.chunks cimport (
+    TK_CHUNK_BYTES, TK_READ_NULL, TK_READ_OK, TK_READ_RANGE, Body, checked_copy, fixed_value, is_null, tk_body, value_span,
+)
 
 cdef extern from "sys/stat.h" nogil:
     ctypedef long dev_t
@@ -23,13 +25,6 @@ cdef extern from "sys/stat.h" nogil:
         int64_t st_size
         timespec_t st_mtim
     int c_stat "stat" (const char *path, stat_t *out)
-
-cdef extern from "chunks.h" nogil:
-    enum:
-        TK_CHUNK_BYTES
-        TK_READ_OK
-        TK_READ_NULL
-        TK_READ_RANGE
 
 cdef enum:
     RELEASE_BYTES = 1 << 16  # below, giving the GIL away costs more than the copy

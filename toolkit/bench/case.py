@@ -11,6 +11,7 @@ __all__ = ["FIGURES", "BenchCase", "BenchResult", "BenchRun", "CaseResult", "Mea
 # What is measured, and what it is exactly. Medians are over repeats.
 FIGURES = {
     "samples_per_second": "samples delivered / seconds from the start of the iteration to its last batch",
+    "tokens_per_second": "tokens delivered in that time; of a dataset of tokens",
     "megabytes_per_second": "encoded bytes (10^6) copied out of shards in that time",
     "open_ms": "opening the dataset and building the loader, toolkit itself being imported",
     "first_batch_ms": "from the start of the iteration to the first batch",
@@ -31,6 +32,7 @@ class BenchCase:
         columns: The columns to load.
         decode: Decode, resize, crop and normalize image columns; else they come as bytes.
         short_side, crop: Pixels; see Slot.resize_short and Slot.center_crop.
+        seq_len: Tokens of a row, when the dataset has tokens; rows are the samples then.
         threads, batch_size, epochs, shuffle, output: See toolkit.loader.options.LoaderOptions.
     """
 
@@ -45,16 +47,18 @@ class BenchCase:
     epochs: int
     shuffle: str
     output: str
+    seq_len: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class BenchRun:
-    """What one process measured; FIGURES says what each is. None where the system doesn't tell."""
+    """What one process measured; FIGURES says what each is. None where the system doesn't tell, or it means nothing."""
 
     samples: int
     batches: int
     seconds: float
     samples_per_second: float
+    tokens_per_second: float | None
     megabytes_per_second: float
     open_ms: float
     first_batch_ms: float

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 
 from toolkit.bench.case import BenchCase, BenchResult, BenchRun, CaseResult, measured
 from toolkit.bench.memory import available_bytes
-from toolkit.bench.steps import case_pipeline, steps_text
+from toolkit.bench.steps import case_loader, steps_text
 from toolkit.errors import LoaderError, NotFoundError, UsageError, did_you_mean
 from toolkit.format.pin import resolve
 from toolkit.loader.dataset import Dataset
@@ -32,7 +32,7 @@ class BenchOptions:
         columns: The columns to load; None is all but labels that are missing somewhere.
         threads: Thread counts, one case each.
         repeats: Processes a case.
-        decode, short_side, crop, batch_size, epochs, shuffle, output: See BenchCase.
+        decode, short_side, crop, batch_size, epochs, shuffle, output, seq_len: See BenchCase.
     """
 
     split: str | None = None
@@ -46,9 +46,10 @@ class BenchOptions:
     epochs: int = 1
     shuffle: str = "full"
     output: str = "numpy"
+    seq_len: int = 1024
 
     def __post_init__(self) -> None:
-        for name in ("repeats", "short_side", "crop", "batch_size", "epochs"):
+        for name in ("repeats", "short_side", "crop", "batch_size", "epochs", "seq_len"):
             if getattr(self, name) < 1:
                 raise UsageError(f"{name.replace('_', '-')} must be at least 1, got {getattr(self, name)}")
         if not self.threads or min(self.threads) < 1:
@@ -83,6 +84,7 @@ def run_bench(
             epochs=options.epochs,
             shuffle=options.shuffle,
             output=options.output,
+            seq_len=options.seq_len,
         )
         for threads in options.threads
     ]
@@ -99,7 +101,7 @@ def run_bench(
         pin=version.pin,
         split=split,
         columns=columns,
-        pipeline=steps_text(cases[0]),
+        pipeline=steps_text(cases[0], whole.columns),
         batch_size=options.batch_size,
         epochs=options.epochs,
         repeats=options.repeats,
@@ -133,14 +135,7 @@ def _loadable(dataset: Dataset) -> tuple[str, ...]:
 
 def _check(dataset: Dataset, case: BenchCase) -> None:
     """Find what is wrong with the options here, before any process is started."""
-    dataset.loader(
-        case_pipeline(case, dataset.columns),
-        batch_size=case.batch_size,
-        shuffle=case.shuffle,
-        epochs=case.epochs,
-        threads=case.threads,
-        output=case.output,
-    ).close()
+    case_loader(case, dataset).close()
 
 
 def _warm(dataset: Dataset) -> str:

@@ -1,4 +1,4 @@
-"""The pipeline that a case runs on image columns."""
+"""What a case runs: a pipeline on image columns, or a stream of a tokens column."""
 
 from __future__ import annotations
 
@@ -6,9 +6,43 @@ from collections.abc import Sequence
 
 from toolkit.bench.case import BenchCase
 from toolkit.format.schema import Column, Kind
+from toolkit.loader.dataset import Dataset
+from toolkit.loader.loader import Loader
 from toolkit.pipelines.slots import Pipeline, pipeline, slot
+from toolkit.tokens.stream import TokenStream
 
-__all__ = ["case_pipeline", "steps_text"]
+__all__ = ["case_loader", "case_pipeline", "has_tokens", "steps_text"]
+
+
+def has_tokens(columns: Sequence[Column]) -> bool:
+    """Tell whether a case streams tokens."""
+    return any(column.kind is Kind.TOKENS for column in columns)
+
+
+def case_loader(case: BenchCase, dataset: Dataset) -> Loader | TokenStream:
+    """Return what a case iterates over."""
+    if has_tokens(dataset.columns):
+        return TokenStream(
+            dataset,
+            seq_len=case.seq_len,
+            batch_size=case.batch_size,
+            shuffle="none" if case.shuffle == "none" else "block",
+            epochs=case.epochs,
+            threads=case.threads,
+            rank=0,
+            world_size=1,
+            output=case.output,
+        )
+    return dataset.loader(
+        case_pipeline(case, dataset.columns),
+        batch_size=case.batch_size,
+        shuffle=case.shuffle,
+        epochs=case.epochs,
+        threads=case.threads,
+        rank=0,
+        world_size=1,
+        output=case.output,
+    )
 
 
 def case_pipeline(case: BenchCase, columns: Sequence[Column]) -> Pipeline | None:
@@ -24,8 +58,10 @@ def case_pipeline(case: BenchCase, columns: Sequence[Column]) -> Pipeline | None
     )
 
 
-def steps_text(case: BenchCase) -> str:
-    """Return those steps as they are written in code."""
+def steps_text(case: BenchCase, columns: Sequence[Column]) -> str:
+    """Return what is done, as it is written in code."""
+    if has_tokens(columns):
+        return f"windows of {case.seq_len} tokens"
     if not case.decode:
         return "none: encoded bytes"
     return f"decode_image, resize_short({case.short_side}), center_crop({case.crop}), normalize('imagenet')"

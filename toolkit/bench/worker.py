@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 import time
 from dataclasses import asdict
@@ -10,10 +11,13 @@ from typing import Any
 
 from toolkit.bench.case import BenchCase, BenchRun
 from toolkit.bench.memory import AnonymousPeak, peak_resident_bytes
-from toolkit.bench.steps import case_pipeline
+from toolkit.bench.steps import case_loader
 from toolkit.errors import ToolkitError
+from toolkit.loader.dataset import Dataset
 from toolkit.loader.dataset import open as open_dataset
 from toolkit.loader.device import Output, converter
+from toolkit.loader.loader import Loader
+from toolkit.tokens.batch import TokenBatch
 
 __all__ = ["measure"]
 
@@ -24,18 +28,9 @@ def measure(case: BenchCase) -> BenchRun:
     with AnonymousPeak() as anonymous:
         begun = time.perf_counter()
         dataset = open_dataset(case.dataset, split=case.split, columns=case.columns)
-        loader = dataset.loader(
-            case_pipeline(case, dataset.columns),
-            batch_size=case.batch_size,
-            shuffle=case.shuffle,
-            epochs=case.epochs,
-            threads=case.threads,
-            rank=0,
-            world_size=1,
-            output=case.output,
-        )
+        loader = case_loader(case, dataset)
         open_seconds = time.perf_counter() - begun
-        batches, first_seconds = 0, 0.0
+        batches, rows, tokens, first_seconds = 0, 0, 0, 0.0
         with loader:
             cpu, begun = time.process_time(), time.perf_counter()
             for batch in loader:
@@ -43,15 +38,22 @@ def measure(case: BenchCase) -> BenchRun:
                 if not batches:
                     first_seconds = time.perf_counter() - begun
                 batches += 1
+                if isinstance(batch, TokenBatch):
+                    rows += batch["tokens"].shape[0]
+                    tokens += math.prod(batch["tokens"].shape)
                 del batch
             seconds, cpu = time.perf_counter() - begun, time.process_time() - cpu
-    stats = loader.stats()
+    # Windows are cast as they are copied: what was read is not what was delivered.
+    stats = (
+        loader.stats() if isinstance(loader, Loader) else {"samples": rows, "fetched_bytes": tokens * _width(dataset)}
+    )
     samples = int(stats["samples"])
     return BenchRun(
         samples=samples,
         batches=batches,
         seconds=seconds,
         samples_per_second=samples / seconds,
+        tokens_per_second=tokens / seconds if tokens else None,
         megabytes_per_second=stats["fetched_bytes"] / 1e6 / seconds,
         open_ms=1e3 * open_seconds,
         first_batch_ms=1e3 * first_seconds,
@@ -59,6 +61,11 @@ def measure(case: BenchCase) -> BenchRun:
         peak_anonymous_bytes=anonymous.growth_bytes,
         peak_resident_bytes=peak_resident_bytes(),
     )
+
+
+def _width(dataset: Dataset) -> int:
+    """Return the bytes of a stored token id."""
+    return 2 if max(c.tokens.vocabulary for c in dataset.columns if c.tokens) <= 1 << 16 else 4
 
 
 def _prepare(output: str) -> Any:

@@ -70,6 +70,16 @@ def bench(
             "--crop", envvar=envvar("--crop"), parser=at_least(1), metavar="PIXELS", help="Cut this from the middle."
         ),
     ] = 224,
+    seq_len: Annotated[
+        int,
+        typer.Option(
+            "--seq-len",
+            envvar=envvar("--seq-len"),
+            parser=at_least(1),
+            metavar="TOKENS",
+            help="Tokens of a row, when DATASET has tokens.",
+        ),
+    ] = 1024,
     decode: Annotated[
         bool,
         typer.Option("--decode/--no-decode", envvar=envvar("--decode"), help="Decode images, or load their bytes."),
@@ -116,6 +126,7 @@ def bench(
         epochs=epochs,
         shuffle=shuffle,
         output=output,
+        seq_len=seq_len,
     )
     with shown_progress("benchmarking", "runs", progress, quiet=quiet) as update:
         result = run_bench(dataset, options, update)

@@ -49,18 +49,21 @@ def inspect(
     json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Show columns, splits, classes, image sizes and the first samples of DATASET."""
+    """Show columns, splits, classes, image sizes, tokens and the first samples of DATASET."""
     if labels:
         _labels(dataset, split, json=json)
         return
     from toolkit.loader.summary import summarise
     from toolkit.report.inspect_view import inspect_views
+    from toolkit.report.tokens_view import tokens_views
+    from toolkit.tokens.summary import token_facts
 
     summary = summarise(dataset, split=split, first=samples, scan=scan)
+    tokens = token_facts(dataset, split=split, first=samples)
     if json:
-        print_document("toolkit.inspect/1", summary)
+        print_document("toolkit.inspect/1", {**vars(summary), "tokens": tokens})
     else:
-        print_views(inspect_views(summary))
+        print_views([*inspect_views(summary), *tokens_views(tokens)])
 
 
 def _labels(dataset: str, split: str | None, *, json: bool) -> None:

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from typing import Annotated
 
 import typer
+from typer.core import TyperCommand
 
 from toolkit.cli.config_options import ConfigOption, SetOption
 from toolkit.cli.image_options import ImageEncodingOption, ShortSideOption, VerifyImagesOption
@@ -28,6 +29,8 @@ from toolkit.cli.output import Interrupted, note, print_document, print_line, pr
 from toolkit.cli.progress import shown_progress
 from toolkit.cli.source_options import (
     ColumnsOption,
+    EosOption,
+    EosTokenOption,
     ExcludeOption,
     IncludeOption,
     KeyOption,
@@ -37,6 +40,8 @@ from toolkit.cli.source_options import (
     RawOption,
     RenameOption,
     SourceKindOption,
+    TextColumnOption,
+    TokenizerOption,
     UserMetadataOption,
 )
 from toolkit.errors import RejectsError
@@ -47,22 +52,33 @@ from toolkit.report.text import count, plain
 from toolkit.sources.imagefolder import DEFAULT_SPLIT, SPLIT_FOLDERS, LabelMode, read_classes
 from toolkit.sources.options import Missing, SourceKind, VerifyImages
 
-__all__ = ["pack"]
+__all__ = ["PackCommand", "pack"]
 
 _SHOWN_NAMES = 3
+
+
+class PackCommand(TyperCommand):
+    """The command without hidden arguments in its usage line, which SOURCE... stands for."""
+
+    def collect_usage_pieces(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
+        """Return the words of the usage line."""
+        shown = [param for param in self.get_params(ctx) if not getattr(param, "hidden", False)]
+        return ["[OPTIONS]", *(piece for param in shown for piece in param.get_usage_pieces(ctx))]
 
 
 def pack(
     source: Annotated[
         str,
         typer.Argument(
-            metavar="SOURCE",
-            help="An image folder ([SPLIT/]CLASS/IMAGE), or Parquet, TFRecord or WebDataset files: "
-            "a file, folder or {000..099} list.",
+            metavar="SOURCE...",
+            help="An image folder ([SPLIT/]CLASS/IMAGE), or Parquet, TFRecord, WebDataset, text or ROXXEL02 files: "
+            "files, folders, patterns or {000..099} lists.",
             show_default=False,
         ),
     ],
     dataset: Annotated[str, typer.Argument(metavar="DATASET", help="Folder to make.", show_default=False)],
+    # A shell expands corpus/*.jsonl: with more than two paths the last is DATASET, and all others are SOURCE.
+    further: Annotated[list[str] | None, typer.Argument(metavar=" ", hidden=True)] = None,
     split: Annotated[
         str | None,
         typer.Option(
@@ -189,6 +205,10 @@ def pack(
     verify_images: VerifyImagesOption = VerifyImages.HEADER.value,
     image_encoding: ImageEncodingOption = str(KEEP),
     short_side: ShortSideOption = None,
+    tokenizer: TokenizerOption = None,
+    text_column: TextColumnOption = None,
+    eos: EosOption = False,
+    eos_token: EosTokenOption = None,
     user: UserMetadataOption = None,
     config: ConfigOption = None,
     settings: SetOption = None,
@@ -204,8 +224,11 @@ def pack(
 
     The last line on stdout is for programs: samples=600 shards=2 bytes=21087276 seconds=0.37 pin=<sha256>.
     """
+    sources = [source, dataset, *(further or [])]
+    dataset = sources.pop()
     job = PackJob(
-        source=source,
+        source=sources[0],
+        more_sources=tuple(sources[1:]),
         dataset=dataset,
         split=split,
         shard_bytes=shard_size,
@@ -232,6 +255,10 @@ def pack(
         verify_images=VerifyImages(verify_images),
         image_encoding=ImageEncoding.parse(image_encoding),
         short_side=short_side,
+        tokenizer=tokenizer,
+        text_column=text_column,
+        eos=eos,
+        eos_token=eos_token,
         user=user or {},
     )
     if dry_run:
@@ -303,6 +330,7 @@ def _plan(job: PackJob, *, json: bool, quiet: bool) -> None:
 def _options(job: PackJob) -> dict[str, object]:
     return {
         "source": job.source,
+        "more_sources": list(job.more_sources),
         "source_kind": None if job.source_kind is None else job.source_kind.value,
         "split": job.split,
         "shard_bytes": job.shard_bytes,
@@ -328,6 +356,10 @@ def _options(job: PackJob) -> dict[str, object]:
         "verify_images": job.verify_images.value,
         "image_encoding": str(job.image_encoding),
         "short_side": job.short_side,
+        "tokenizer": job.tokenizer,
+        "text_column": job.text_column,
+        "eos": job.eos,
+        "eos_token": job.eos_token,
         "user_metadata": job.user,
     }
 

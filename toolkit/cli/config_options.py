@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ConfigOption", "SetOption", "effective_options", "keys_of", "take_config", "take_settings"]
 
-_NO_KEYS = ("help", "config", "set")
+_NO_KEYS = ("help", "config", "set", "further")
 _SET = "toolkit.set"  # in a context's meta: the keys that --set gave
 
 

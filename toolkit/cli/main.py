@@ -25,7 +25,7 @@ app = typer.Typer(
     rich_markup_mode=None,  # plain help: the boxes cut long names, and a log can't show them
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("pack")(cmd_pack.pack)
+app.command("pack", cls=cmd_pack.PackCommand)(cmd_pack.pack)
 app.command("inspect")(cmd_inspect.inspect)
 app.command("head")(cmd_head.head)
 app.command("verify")(cmd_verify.verify)

@@ -14,6 +14,8 @@ from toolkit.sources.options import Missing, SourceKind
 
 __all__ = [
     "ColumnsOption",
+    "EosOption",
+    "EosTokenOption",
     "ExcludeOption",
     "IncludeOption",
     "KeyOption",
@@ -23,6 +25,8 @@ __all__ = [
     "RawOption",
     "RenameOption",
     "SourceKindOption",
+    "TextColumnOption",
+    "TokenizerOption",
     "UserMetadataOption",
     "kinds_of",
     "names_of",
@@ -112,6 +116,20 @@ MissingOption = Annotated[
 RawOption = Annotated[
     bool,
     typer.Option("--tfrecord-raw", envvar=envvar("--tfrecord-raw"), help="Records are bytes, not tf.train.Example."),
+]
+TokenizerOption = Annotated[
+    str | None,
+    _option("--tokenizer", "FILE|bytes", "Pack text as tokens: a tokenizer.json, or bytes. Nothing is downloaded."),
+]
+TextColumnOption = Annotated[
+    str | None, _option("--text-column", "FIELD", "The field that holds the text; text if not given.")
+]
+EosOption = Annotated[
+    bool, typer.Option("--eos", envvar=envvar("--eos"), help="Put the end-of-text token behind each document.")
+]
+EosTokenOption = Annotated[
+    str | None,
+    _option("--eos-token", "TOKEN", "The token that is; for ROXXEL02 files the id that ends a document."),
 ]
 UserMetadataOption = Annotated[
     Mapping[str, str] | None,

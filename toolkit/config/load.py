@@ -49,7 +49,7 @@ def load_config(path: str, keys: Mapping[str, Key]) -> dict[str, Setting]:
         if fault is not None:
             at = (name, *fault.path)
             raise UsageError(f"{path}:{tree.lines[at]}: {_dotted(at)}: {fault.message}")
-        if isinstance(key.value, Text) and key.value.path:
+        if isinstance(key.value, Text) and key.value.path and value not in key.value.words:
             value = os.path.join(os.path.dirname(path), os.path.expanduser(value))
         settings[name] = Setting(name, value, where)
     return settings

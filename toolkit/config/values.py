@@ -36,9 +36,10 @@ class ValueType(ABC):
 
 @dataclass(frozen=True)
 class Text(ValueType):
-    """Text of at least one character; a `path` is relative to the config file."""
+    """Text of at least one character; a `path` is relative to the config file, unless it is one of `words`."""
 
     path: bool = False
+    words: tuple[str, ...] = ()
 
     def schema(self) -> dict[str, object]:
         """Return the JSON Schema of the values."""

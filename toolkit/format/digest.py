@@ -63,6 +63,8 @@ def _value_encoder(array: pa.Array) -> _Encoder:
         return lambda row: (_THERE, *(piece for child in children for piece in child(row)))
     if pa.types.is_list(dtype) or pa.types.is_large_list(dtype):
         offsets = value_offsets(array).tolist()
+        if pa.types.is_integer(dtype.value_type) and array.values.null_count == 0:
+            return _integers_encoder(array.values, offsets)
         return _list_encoder(_encoder(array.values), lambda row: (offsets[row], offsets[row + 1]))
     if pa.types.is_fixed_size_list(dtype):
         size, first = dtype.list_size, array.offset
@@ -89,6 +91,21 @@ def _variable_encoder(array: pa.Array) -> _Encoder:
     def encode(row: int) -> Sequence[bytes | memoryview]:
         start, stop = offsets[row], offsets[row + 1]
         return _THERE + _U64(stop - start), data[start:stop]
+
+    return encode
+
+
+def _integers_encoder(values: pa.Array, offsets: list[int]) -> _Encoder:
+    """Return the encoder of a list of integers: all items at once, since documents have thousands of tokens."""
+    width = values.type.bit_width // 8
+    items = np.ones((len(values), 1 + width), np.uint8)
+    if len(values):
+        data = np.frombuffer(values.buffers()[1], np.uint8, len(values) * width, values.offset * width)
+        items[:, 1:] = data.reshape(-1, width)
+
+    def encode(row: int) -> Sequence[bytes | memoryview]:
+        start, stop = offsets[row], offsets[row + 1]
+        return _THERE + _U64(stop - start), items[start:stop].tobytes()
 
     return encode
 

@@ -15,6 +15,7 @@ class Kind(enum.Enum):
     TEXT = "text"
     SCALAR = "scalar"
     TENSOR = "tensor"
+    TOKENS = "tokens"
     JSON = "json"
     BYTES = "bytes"
     VALUE = "value"

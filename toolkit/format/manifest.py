@@ -64,9 +64,11 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @property
     def table_hashes(self) -> list[str]:
-        """The sha256 of every table this version names: schema, label tables, shard tables."""
+        """The sha256 of every table this version names: of the schema, labels, tokenizers and shards."""
         labels = [column.label_table for column in self.columns if column.label_table]
-        return [self.schema, *labels] + [table.sha256 for split in self.splits.values() for table in split.tables]
+        tokenizers = [one.tokens.tokenizer_table for one in self.columns if one.tokens and one.tokens.tokenizer_table]
+        shards = [table.sha256 for split in self.splits.values() for table in split.tables]
+        return [self.schema, *labels, *tokenizers, *shards]
 
 
 class _Version(msgspec.Struct):

@@ -19,11 +19,15 @@ __all__ = [
     "RAW_IMAGE_TYPE",
     "Column",
     "Kind",
+    "TokenEncoding",
     "arrow_schema",
+    "columns_of",
     "image_column",
     "image_type",
     "label_column",
     "stored_type",
+    "token_column",
+    "token_type",
 ]
 
 FORMAT_VERSION = 1
@@ -36,6 +40,22 @@ RAW_IMAGE_TYPE = pa.struct(
 )
 
 
+class TokenEncoding(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What the numbers of a tokens column mean.
+
+    Attributes:
+        vocabulary: Every id is below it.
+        eos: The id behind each document that isn't empty; None without one.
+        tokenizer: sha256 of the tokenizer's file, or "bytes" when ids are UTF-8 bytes; None for ready ids.
+        tokenizer_table: sha256 of the table that holds the file itself.
+    """
+
+    vocabulary: int
+    eos: int | None = None
+    tokenizer: str | None = None
+    tokenizer_table: str | None = None
+
+
 class Column(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """One column of a manifest: name, kind, Arrow type, and what its kind needs.
 
@@ -46,6 +66,7 @@ class Column(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         encoding: How image or tensor bytes are stored: "keep" is the source's own bytes, "jpeg:<quality>" and "raw" are
             what ImageEncoding says, "npy" is a NumPy file.
         label_table: sha256 of the table with the names of a label column; the row is the id.
+        tokens: What the numbers of a tokens column mean.
     """
 
     name: str
@@ -53,6 +74,7 @@ class Column(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     arrow_type: str
     encoding: str | None = None
     label_table: str | None = None
+    tokens: TokenEncoding | None = None
 
 
 def image_column(name: str, encoding: ImageEncoding = KEEP) -> Column:
@@ -68,6 +90,17 @@ def image_type(encoding: ImageEncoding) -> pa.DataType:
 def label_column(name: str, label_table: str) -> Column:
     """Return a label column whose names are in the label table with that sha256."""
     return Column(name=name, kind=Kind.LABEL, arrow_type=str(pa.int64()), label_table=label_table)
+
+
+def token_type(vocabulary: int) -> pa.DataType:
+    """Return the type of a tokens column: the smaller unsigned type that holds every id below `vocabulary`."""
+    ids = pa.uint16() if vocabulary <= 1 << 16 else pa.uint32()
+    return pa.large_list(pa.field("item", ids, nullable=False))
+
+
+def token_column(name: str, encoding: TokenEncoding) -> Column:
+    """Return a tokens column, one document a row."""
+    return Column(name=name, kind=Kind.TOKENS, arrow_type=str(token_type(encoding.vocabulary)), tokens=encoding)
 
 
 def stored_type(dtype: pa.DataType) -> pa.DataType:
@@ -130,8 +163,14 @@ def arrow_schema(
             features[column.name] = _feature(types[column.name])
     own = {"format": FORMAT_VERSION, "columns": msgspec.to_builtins(columns)}
     fields = [pa.field(KEY, pa.string(), nullable=False), pa.field(DIGEST, pa.binary(DIGEST_BYTES), nullable=False)]
-    fields += [pa.field(column.name, types[column.name]) for column in columns]
+    fields += [pa.field(column.name, types[column.name], nullable=column.kind is not Kind.TOKENS) for column in columns]
     return pa.schema(fields, metadata={"huggingface": _json({"info": {"features": features}}), "toolkit": _json(own)})
+
+
+def columns_of(schema: pa.Schema) -> tuple[Column, ...]:
+    """Return the columns that arrow_schema() wrote into the metadata of `schema`; none of another schema."""
+    own = json.loads((schema.metadata or {}).get(b"toolkit", b"{}"))
+    return tuple(msgspec.convert(own.get("columns", ()), tuple[Column, ...]))
 
 
 def _feature(dtype: pa.DataType) -> object:

@@ -16,7 +16,7 @@ from toolkit._native.chunks import ChunkSums
 from toolkit.format.arrays import to_array
 from toolkit.format.compact import compact_batch
 from toolkit.format.digest import sample_digests
-from toolkit.format.schema import DIGEST, DIGEST_BYTES
+from toolkit.format.schema import DIGEST, DIGEST_BYTES, Kind, columns_of
 from toolkit.format.sizes import padding_bytes, row_bytes
 from toolkit.storage.background import BackgroundFile
 
@@ -65,6 +65,8 @@ class ShardWriter:
         self._pending: list[pa.RecordBatch] = []
         self._pending_bytes = 0
         self._rows = 0
+        self._token_columns = [column.name for column in columns_of(schema) if column.kind is Kind.TOKENS]
+        self._tokens = 0
         self._batches: list[BatchPlace] = []
         self._file = BackgroundFile(path)
         self._summer = _BodySummer(schema)
@@ -105,6 +107,7 @@ class ShardWriter:
             sha256=digest,
             nonbody_sha256=self._sink.nonbody.digest(),
             batches=tuple(self._batches),
+            tokens=self._tokens,
         )
 
     def abort(self) -> None:
@@ -129,6 +132,7 @@ class ShardWriter:
         self._writer.write_batch(batch, custom_metadata={SUMS_KEY: sums})
         self._sink.end_batch()
         start, body = self._sink.message_start, self._sink.body_bytes
+        self._tokens += sum(len(arrays[name].values) for name in self._token_columns)
         self._batches.append(BatchPlace(start, self._sink.position - start - body, body, batch.num_rows))
         self._pending = []
         self._pending_bytes = 0

@@ -41,6 +41,8 @@ def _value_bytes(array: pa.Array) -> NDArray[np.int64]:
         return sum(children, start=np.ones(len(array), np.int64))
     if pa.types.is_list(dtype) or pa.types.is_large_list(dtype):
         offsets = value_offsets(array).astype(np.int64)
+        if not dtype.value_field.nullable:  # token ids: nothing but their width
+            return np.asarray(np.diff(offsets) * (dtype.value_type.bit_width // 8) + 9, np.int64)
         ends = np.concatenate((np.zeros(1, np.int64), np.cumsum(_value_bytes(array.values))))
         return ends[offsets[1:]] - ends[offsets[:-1]] + 9
     if pa.types.is_fixed_size_list(dtype):

@@ -1,4 +1,4 @@
-"""Shard tables and label tables: small immutable Arrow files, named by their own sha256."""
+"""Shard, label, schema and tokenizer tables: small immutable Arrow files, named by their own sha256."""
 
 from __future__ import annotations
 
@@ -18,9 +18,11 @@ __all__ = [
     "encode_label_table",
     "encode_schema_table",
     "encode_shard_table",
+    "encode_tokenizer_table",
     "parse_label_table",
     "parse_schema_table",
     "parse_shard_tables",
+    "parse_tokenizer_table",
     "sha256",
 ]
 
@@ -39,6 +41,7 @@ _SHARDS = pa.schema(
     ]
 )
 _LABELS = pa.schema([pa.field("name", pa.string(), nullable=False)])
+_TOKENIZER = pa.schema([pa.field("file", pa.binary(), nullable=False)])
 
 
 def sha256(data: bytes) -> str:
@@ -72,6 +75,11 @@ def encode_label_table(names: Sequence[str]) -> bytes:
     return _encode(_LABELS, [list(names)])
 
 
+def encode_tokenizer_table(file: bytes) -> bytes:
+    """Return the file of a tokenizer table: the tokenizer's own file as its one row."""
+    return _encode(_TOKENIZER, [[file]])
+
+
 def encode_schema_table(schema: pa.Schema) -> bytes:
     """Return the file of a schema table: the shards' schema and no rows."""
     sink = pa.BufferOutputStream()
@@ -92,12 +100,20 @@ def parse_label_table(data: bytes, name: str) -> tuple[str, ...]:
     return tuple(_decode(data, _LABELS, name).column("name").to_pylist())
 
 
+def parse_tokenizer_table(data: bytes, name: str) -> bytes:
+    """Return the tokenizer's file; `name` is for the error."""
+    files = _decode(data, _TOKENIZER, name).column("file").to_pylist()
+    if len(files) != 1:
+        raise CorruptTableError(f"table {name} holds {len(files)} tokenizers, not one")
+    return bytes(files[0])
+
+
 class ShardIndex:
     """Every shard and record batch of a split as arrays: finds a row without reading a footer.
 
     Attributes:
         paths: Arrow array of the shards' paths.
-        shard_bytes, shard_rows: int64 (shards,).
+        shard_bytes, shard_rows, shard_tokens: int64 (shards,).
         sha256, nonbody_sha256: Arrow arrays of 32 bytes a shard.
         batch_start: int64 (batches + 1,): first row of each record batch, and the number of rows.
         batch_shard: int64 (batches,): the shard that holds it.
@@ -110,6 +126,7 @@ class ShardIndex:
         self.paths = _array(table, "path")
         self.shard_rows = _numpy(_array(table, "rows"))
         self.shard_bytes = _numpy(_array(table, "bytes"))
+        self.shard_tokens = _numpy(_array(table, "tokens"))
         self.sha256 = _array(table, "sha256")
         self.nonbody_sha256 = _array(table, "nonbody_sha256")
         lists = _array(table, "batches")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import operator
 import os
 from collections.abc import Mapping, Sequence
@@ -15,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from toolkit.errors import CorruptTableError, NotFoundError, UsageError, did_you_mean
 from toolkit.format.manifest import Manifest
-from toolkit.format.pin import resolve
+from toolkit.format.pin import read_table, resolve
 from toolkit.format.schema import Column, Kind
 from toolkit.format.tables import ShardIndex
 from toolkit.loader.fetch import Fetcher
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from toolkit.loader.dry_run import DryRun
     from toolkit.loader.loader import Loader
     from toolkit.pipelines.slots import Pipeline
+    from toolkit.tokens.stream import TokenStream
 
 __all__ = ["Dataset", "open"]
 
@@ -134,7 +136,7 @@ class Dataset:
     def __repr__(self) -> str:
         names = ", ".join(column.name for column in self._columns)
         pins = "+".join(pin[:12] for pin in self.pins)
-        view = "" if self._is_whole else f", view {self.view[:12]}"
+        view = f", view {self.view[:12]}" if self.is_view else ""
         return f"<toolkit.Dataset {self.split}: {len(self)} samples, columns {names}, pin {pins}{view}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -184,6 +186,11 @@ class Dataset:
         return self.stored.classes[labels[0]] if labels else None
 
     @property
+    def is_view(self) -> bool:
+        """Whether this is some of the split's rows, or all in another order, or some more than once."""
+        return self.selection != Span(self.stored.rows, 0, 1)
+
+    @property
     def files(self) -> list[str]:
         """Paths of this version's shards of the split, for other tools. A glob would see older versions as well."""
         return [
@@ -204,6 +211,10 @@ class Dataset:
     def class_names(self) -> Mapping[str, tuple[str, ...]]:
         """Class names of every label column, in id order."""
         return self.stored.classes
+
+    def read_table(self, digest: str) -> bytes:
+        """Return a table that the manifest names, checked against its sha256."""
+        return read_table(self._only("tables").version, digest)
 
     @property
     def fetcher(self) -> Fetcher:
@@ -226,7 +237,7 @@ class Dataset:
             CorruptShardError: A value it reads isn't what was packed.
         """
         bits = matching_rows(self.stored, expression)
-        if self._is_whole:
+        if not self.is_view:
             return self._view(bits, "filter", array_hash(bits.blocks))
         rows = self.rows(np.arange(len(self), dtype=np.int64))
         kept = np.flatnonzero(bits.has(rows))
@@ -244,10 +255,6 @@ class Dataset:
     def rows(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the row of the split behind each row of this view."""
         return self.selection.rows(positions)
-
-    @property
-    def _is_whole(self) -> bool:
-        return self.selection == Span(self.stored.rows, 0, 1)
 
     def _view(self, selection: Selection, operation: str, *arguments: str | int) -> Self:
         view = view_hash(operation, self.view, *arguments)
@@ -325,6 +332,16 @@ class Dataset:
             output=output,
         )
         return Loader(self, pipeline, options)
+
+    def tokens(self, **options: Any) -> TokenStream:
+        """Return a stream of windows over this split's tokens; toolkit.tokens.stream.TokenStream has the options.
+
+        Raises:
+            UsageError: An option can't be, the dataset has no tokens, or it isn't one whole split; nothing is read yet.
+        """
+        # Tokens build on the loader, so they are met by name here.
+        stream: TokenStream = importlib.import_module("toolkit.tokens.stream").TokenStream(self, **options)
+        return stream
 
     def dry_run(self, pipeline: Pipeline, samples: int = 8) -> DryRun:
         """Run the first samples through a pipeline, one by one: what its slots give, and errors by key."""

@@ -119,14 +119,19 @@ class Fetcher:
         """int64 (batches + 1,): first row of each record batch, and the number of rows."""
         return self._index.batch_start
 
+    def open_shard(self, shard: int) -> ShardReader:
+        """Return shard number `shard`, open. Raises as locate()."""
+        reader = self._reader(shard)
+        reader.check_identity()
+        return reader
+
     def open_batch(self, batch: int) -> tuple[Body, FileIdentity]:
         """Open record batch number `batch` of the split; return its body and its file's identity.
 
         Raises:
             CorruptShardError: As locate().
         """
-        reader = self._reader(int(self._index.batch_shard[batch]))
-        reader.check_identity()
+        reader = self.open_shard(int(self._index.batch_shard[batch]))
         return reader.body(batch), reader.identity
 
     def fixed(self, leaf: str, located: Located, out: NDArray[np.uint8]) -> NDArray[np.bool_]:

@@ -12,7 +12,7 @@ from toolkit.format.layout import column_layouts
 from toolkit.format.manifest import LabelCounts, Split
 from toolkit.format.pin import read_table, resolve
 from toolkit.format.reader import ShardReader, read_failure
-from toolkit.format.schema import KEY, Column
+from toolkit.format.schema import KEY, Column, TokenEncoding
 from toolkit.format.tables import parse_label_table, parse_schema_table, parse_shard_tables
 from toolkit.format.values import DamagedValueError, read_rows
 from toolkit.pack.hashes import key_hash
@@ -58,6 +58,14 @@ class Base:
 
     def check_columns(self, survey: Survey) -> None:
         """Raise UsageError when the input's columns are not those of the dataset."""
+        encodings = {one.name: one.tokens for one in self.manifest.columns}
+        for one in survey.columns:
+            if one.tokens is not None and one.tokens != encodings.get(one.name, one.tokens):
+                raise UsageError(
+                    f"column {one.name!r} has {_tokens_text(encodings[one.name])} in the dataset and "
+                    f"{_tokens_text(one.tokens)} in the input: its ids would mean other things. Append with the "
+                    "tokenizer and end-of-text token of the dataset, or pack a dataset of its own"
+                )
         mine = {one.name: _facts(one, self.schema.field(one.name).type) for one in self.manifest.columns}
         theirs = {one.name: _facts(one, survey.types[one.name]) for one in survey.columns}
         for name in [*mine, *theirs]:
@@ -124,6 +132,13 @@ def _widened(split: Split, widths: Mapping[str, int]) -> Split:
     nothing = {column: LabelCounts(counts=(0,) * width, missing=0) for column, width in widths.items()}
     labels = {column: _summed(counts, nothing[column]) for column, counts in split.labels.items()}
     return Split(rows=split.rows, bytes=split.bytes, labels=labels, tables=split.tables)
+
+
+def _tokens_text(encoding: TokenEncoding | None) -> str:
+    if encoding is None:
+        return "no tokens"
+    tokenizer = "ready ids" if encoding.tokenizer is None else f"tokenizer {encoding.tokenizer[:12]}"
+    return f"{tokenizer}, {encoding.vocabulary} ids, end of text {encoding.eos}"
 
 
 def _facts(column: Column, dtype: pa.DataType) -> tuple[str, str, str | None]:

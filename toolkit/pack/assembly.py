@@ -20,8 +20,8 @@ __all__ = ["assemble"]
 def assemble(job: PackJob, prepared: Prepared, results: Sequence[SliceResult], transaction: Transaction) -> Manifest:
     """Write the tables; return the manifest of the version, with the rows of the one that is appended to."""
     base, survey = prepared.base, prepared.survey
-    for names in survey.classes.values():
-        transaction.add_table(encode_label_table(names))
+    for table in (*map(encode_label_table, survey.classes.values()), *survey.tables):
+        transaction.add_table(table)
     splits = {
         name: _split([result for result in results if result.split == name], survey, transaction)
         for name in survey.splits

@@ -46,6 +46,7 @@ class PackJob(InputOptions):
 
     Attributes:
         source: The input: a folder or file.
+        more_sources: Further inputs of the same kind.
         dataset: The folder of the dataset.
         source_kind: What the input is; found from its content when None.
         shard_bytes: Size that shards are filled up to.
@@ -65,6 +66,7 @@ class PackJob(InputOptions):
     shard_bytes: int = DEFAULT_SHARD_BYTES
     image_encoding: ImageEncoding = KEEP
     short_side: int | None = None
+    more_sources: tuple[str, ...] = ()
     jobs: int = 1
     key_conflict: KeyConflict = KeyConflict.ERROR
     on_existing: OnExisting = OnExisting.REFUSE
@@ -75,7 +77,7 @@ class PackJob(InputOptions):
     def __post_init__(self) -> None:
         texts = [*(self.columns or ()), *([] if self.key is None else [self.key])]
         texts += [text for of in (self.mapping or {}, self.rename, self.user) for pair in of.items() for text in pair]
-        texts += self.kinds
+        texts += [*self.kinds, *(one for one in (self.text_column, self.eos_token) if one is not None)]
         for text in texts:
             if not is_utf8(text):
                 raise UsageError(f"{printable(text)!r} is not valid UTF-8, which names and metadata are")
@@ -98,7 +100,12 @@ class PackJob(InputOptions):
     def source_options(self) -> SourceOptions:
         """The options that the source gets."""
         shared = {one.name: getattr(self, one.name) for one in fields(InputOptions)}
-        return SourceOptions(paths=(self.source,), slice_bytes=self.shard_bytes, **shared)
+        return SourceOptions(paths=self.sources, slice_bytes=self.shard_bytes, **shared)
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """All inputs."""
+        return (self.source, *self.more_sources)
 
     def allowed_rejects(self, samples: int) -> int:
         """Return how many of `samples` may be rejected."""

@@ -65,15 +65,15 @@ class Prepared:
         )
 
 
-def prepare(job: PackJob, journal: Journal) -> Prepared:
-    """Survey the source, and what is there to append to.
+def prepare(job: PackJob, journal: Journal, source: Source | None = None) -> Prepared:
+    """Survey `source`, or the one that the job names, and what is there to append to.
 
     Raises:
         NotFoundError: There is no unfinished pack, and the job is to resume one.
         SourceError, UsageError: The input can't be packed.
     """
     base = _base(job, journal)
-    shaper = _surveyed(job, base)
+    shaper = _surveyed(job, base, source)
     survey = shaper.survey
     columns = _with_label_tables(survey)
     options = _shaping_options(job, survey)
@@ -85,7 +85,7 @@ def prepare(job: PackJob, journal: Journal) -> Prepared:
         options=options,
         asked={
             **options,
-            "source": printable(os.path.realpath(job.source)),
+            "source": [printable(os.path.realpath(one)) for one in job.sources],
             _APPENDED_TO: None if base is None else base.pin,
             "verify_images": job.verify_images.value,
             "image_encoding": str(job.image_encoding),
@@ -122,10 +122,10 @@ def _base(job: PackJob, journal: Journal) -> Base | None:
             return None
 
 
-def _surveyed(job: PackJob, base: Base | None) -> Shaper:
+def _surveyed(job: PackJob, base: Base | None, given: Source | None) -> Shaper:
     """Survey the source; for an append with the class names of the dataset, so that no id moves."""
     options = job.source_options
-    _, source = make_source(job.source_kind, options)
+    source = make_source(job.source_kind, options)[1] if given is None else given
     shaper = make_shaper(job, source)
     if base is not None:
         base.check_columns(shaper.survey)

@@ -17,7 +17,7 @@ from toolkit.pack.journal import Journal
 from toolkit.pack.passes import Packed, Progress, pack_all
 from toolkit.pack.prepare import Prepared, make_shaper, prepare
 from toolkit.pack.report import provenance, rejects_jsonl
-from toolkit.sources.base import Slice
+from toolkit.sources.base import Slice, Source
 from toolkit.sources.detect import make_source
 
 __all__ = ["pack", "plan"]
@@ -38,8 +38,8 @@ def plan(job: PackJob) -> PackPlan:
     )
 
 
-def pack(job: PackJob, progress: Progress = lambda *_: None) -> PackResult:
-    """Carry out `job`; return what was packed.
+def pack(job: PackJob, progress: Progress = lambda *_: None, source: Source | None = None) -> PackResult:
+    """Carry out `job`; return what was packed. `source` is what to read when no files are: the job only names it then.
 
     A kill at any instant leaves the dataset as it was, or the new version; the same pack again goes on where it was.
 
@@ -53,7 +53,7 @@ def pack(job: PackJob, progress: Progress = lambda *_: None) -> PackResult:
     journal = Journal(job.dataset)
     new = job.on_existing is OnExisting.REFUSE
     with Transaction(job.dataset, replace=not new or journal.is_committed()) as transaction:
-        prepared, again = _prepared(job, transaction, journal)
+        prepared, again = _prepared(job, transaction, journal, source)
         if job.on_existing is OnExisting.OVERWRITE and not journal.is_of(prepared.asked):
             journal.discard()
         packed = pack_all(job, prepared, transaction, journal, progress)
@@ -73,14 +73,16 @@ def pack(job: PackJob, progress: Progress = lambda *_: None) -> PackResult:
 def _check_places(job: PackJob) -> None:
     if not job.dataset:
         raise UsageError("'' is not a path; give the folder for the dataset")
-    source, dataset = os.path.realpath(job.source), os.path.realpath(job.dataset)
-    if os.path.commonpath([source, dataset]) == source:
-        raise UsageError(f"the dataset {job.dataset!r} lies inside its source {job.source!r}: put it elsewhere")
+    dataset = os.path.realpath(job.dataset)
+    for given in job.sources:
+        source = os.path.realpath(given)
+        if os.path.commonpath([source, dataset]) == source:
+            raise UsageError(f"the dataset {job.dataset!r} lies inside its source {given!r}: put it elsewhere")
 
 
-def _prepared(job: PackJob, transaction: Transaction, journal: Journal) -> tuple[Prepared, bool]:
+def _prepared(job: PackJob, transaction: Transaction, journal: Journal, source: Source | None) -> tuple[Prepared, bool]:
     """Prepare the pack; tell whether it is one that was killed right behind its commit, run again to learn its pin."""
-    prepared = prepare(job, journal)
+    prepared = prepare(job, journal, source)
     committed = journal.is_committed()
     if committed and prepared.is_finished(job.dataset):
         return prepared, True
@@ -88,7 +90,7 @@ def _prepared(job: PackJob, transaction: Transaction, journal: Journal) -> tuple
         journal.discard()
     if job.on_existing is OnExisting.REFUSE:
         transaction.refuse_existing()
-    return prepare(job, journal) if committed else prepared, False
+    return prepare(job, journal, source) if committed else prepared, False
 
 
 def _planned(slices: Sequence[Slice]) -> PlannedSplit:

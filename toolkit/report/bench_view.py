@@ -17,6 +17,7 @@ __all__ = ["bench_views"]
 _MEMORY = ("peak_anonymous_bytes", "peak_resident_bytes")
 _TITLES = {
     "samples_per_second": "samples/s",
+    "tokens_per_second": "tokens/s",
     "megabytes_per_second": "MB/s encoded",
     "open_ms": "open, ms",
     "first_batch_ms": "first batch, ms",
@@ -28,7 +29,8 @@ _TITLES = {
 
 def bench_views(result: BenchResult) -> list[RenderableType]:
     """Return what was run, and a line for each figure with a column for each thread count."""
-    rows = [[title, *(_cell(name, case.figures[name]) for case in result.cases)] for name, title in _TITLES.items()]
+    titles = {name: title for name, title in _TITLES.items() if name != "tokens_per_second" or _has(result, name)}
+    rows = [[title, *(_cell(name, case.figures[name]) for case in result.cases)] for name, title in titles.items()]
     headers = ["", *(count(case.threads, "thread") for case in result.cases)]
     return [
         f"split {result.split}, {count(result.samples, 'sample')}, columns {plain(', '.join(result.columns))}, "
@@ -40,6 +42,10 @@ def bench_views(result: BenchResult) -> list[RenderableType]:
         "",
         table(headers, rows, right=set(range(1, len(headers)))),
     ]
+
+
+def _has(result: BenchResult, name: str) -> bool:
+    return any(case.figures[name] is not None for case in result.cases)
 
 
 def _cell(name: str, figure: Measured | None) -> str:

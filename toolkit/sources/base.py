@@ -51,6 +51,7 @@ class Survey:
         rejects: Samples that are unusable, known already.
         options: The options that shaped the samples, for the manifest.
         shuffled: The slices are in the order of the shuffle seed already.
+        tables: Files of further tables that the columns name.
     """
 
     columns: tuple[Column, ...]
@@ -62,6 +63,7 @@ class Survey:
     rejects: tuple[Reject, ...] = ()
     options: Mapping[str, object] = field(default_factory=dict)
     shuffled: bool = False
+    tables: tuple[bytes, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,6 +74,8 @@ def make_column(name: str, kind: Kind, dtype: pa.DataType) -> tuple[Column, pa.D
             return label_column(name, ""), pa.int64()
         case Kind.TENSOR:
             return Column(name=name, kind=kind, arrow_type=str(pa.binary()), encoding="npy"), pa.binary()
+        case Kind.TOKENS:
+            raise UsageError(f"--kind {name}=tokens: tokens are made of text by --tokenizer, or by toolkit.pack_tokens")
     stored = stored_type(dtype)
     fits = {
         Kind.TEXT: stored in (pa.string(), pa.large_string()),

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
+from toolkit.errors import UsageError
 from toolkit.format.arrays import to_array
 from toolkit.format.schema import IMAGE_TYPE, KEY, image_column, label_column
 from toolkit.sources.base import ROW_OVERHEAD_BYTES, Rows, Slice, Source, Survey, rows_schema
@@ -29,6 +30,11 @@ class ImageFolderSource(Source):
     def __init__(self, options: SourceOptions) -> None:
         options.refuse(SourceKind.IMAGEFOLDER, "mapping", "columns", "rename", "kinds", "key", "missing", "raw")
         options.refuse(SourceKind.IMAGEFOLDER, "include", "exclude")
+        if len(options.paths) > 1:
+            raise UsageError(
+                f"an image folder is one SOURCE, and there are {len(options.paths)}: pack the first, then the others "
+                "with --on-existing append"
+            )
         self._options = options
 
     def survey(self) -> Survey:

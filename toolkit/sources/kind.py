@@ -11,6 +11,8 @@ from toolkit.sources.options import SourceKind
 from toolkit.sources.parquet_files import SUFFIXES as PARQUET_SUFFIXES
 from toolkit.sources.parquet_files import looks_like_parquet
 from toolkit.sources.scan import IMAGE_EXTENSIONS
+from toolkit.sources.text import looks_like_text
+from toolkit.sources.text_roxxel import looks_like_roxxel
 from toolkit.sources.tfrecord_records import is_named_tfrecord, looks_like_tfrecord
 from toolkit.sources.webdataset import SUFFIXES as TAR_SUFFIXES
 from toolkit.sources.webdataset import looks_like_webdataset
@@ -23,6 +25,8 @@ _BY_CONTENT = {
     SourceKind.PARQUET: looks_like_parquet,
     SourceKind.WEBDATASET: looks_like_webdataset,
     SourceKind.TFRECORD: looks_like_tfrecord,
+    SourceKind.ROXXEL: looks_like_roxxel,
+    SourceKind.TEXT: looks_like_text,  # last: it goes by the name alone
 }
 
 
@@ -42,11 +46,14 @@ def find_kind(paths: Sequence[str]) -> SourceKind:
         kind = _file_kind(first) or _kind_by_name(first)
         if kind is None:
             raise SourceError(
-                f"{first!r} is neither Parquet, TFRecord nor a tar: give --source-kind if it is one all the same"
+                f"{first!r} is neither Parquet, TFRecord, ROXXEL02, text nor a tar: "
+                "give --source-kind if it is one all the same"
             )
         return kind
     with storage_errors("read", first):
         found = {kind for kind in map(_kind_in_folder, _some_files(first)) if kind is not None}
+    if len(found) > 1:
+        found.discard(SourceKind.TEXT)  # a list of classes, a README: text lies beside anything
     if len(found) > 1:
         names = " and ".join(sorted(kind.value for kind in found))
         raise SourceError(f"{first!r} holds files of several kinds ({names}): say which with --source-kind")

@@ -22,6 +22,8 @@ class SourceKind(enum.Enum):
 
     IMAGEFOLDER = "imagefolder"
     PARQUET = "parquet"
+    ROXXEL = "roxxel"
+    TEXT = "text"
     TFRECORD = "tfrecord"
     WEBDATASET = "webdataset"
 
@@ -63,6 +65,10 @@ class InputOptions:
             this is OFF; decoding is up to whoever packs its rows.
         shuffle_seed: Take each split's samples in the order of toolkit.sources.shuffle; a source that can't leaves it
             to the pack, and its survey says so.
+        tokenizer: Pack the text as tokens: the path of a tokenizer.json, or "bytes".
+        text_column: The field that holds the text; "text" when None.
+        eos: Put the end-of-text id behind each document.
+        eos_token: The token that it is; found in the tokenizer when None.
     """
 
     split: str | None = None
@@ -81,6 +87,10 @@ class InputOptions:
     raw: bool = False
     verify_images: VerifyImages = VerifyImages.HEADER
     shuffle_seed: int | None = None
+    tokenizer: str | None = None
+    text_column: str | None = None
+    eos: bool = False
+    eos_token: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

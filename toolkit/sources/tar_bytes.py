@@ -59,7 +59,7 @@ def compression_of(head: bytes, path: str) -> Compression:
     for magic, name in _REFUSED_MAGIC.items():
         # bzip2's own magic is one that a member's name may begin with; its first block's comes four bytes behind.
         if head[4 if name == "bzip2" else 0 :].startswith(magic):
-            raise SourceError(f"{path!r} is {name}: tars may be plain, gzip or zstd. Make it a plain tar again")
+            raise SourceError(f"{path!r} is {name}: inputs may be plain, gzip or zstd. Make it a plain file again")
     return ""
 
 

@@ -11,19 +11,20 @@ from typing import Any
 
 import jax
 import numpy as np
+from numpy.typing import NDArray
 
 from toolkit.errors import LoaderError
 
-__all__ = ["convert"]
+__all__ = ["convert", "free_dead_arrays", "narrowed"]
 
 try:
     from jax._src.lib import _jax
 
-    _collect = _jax.collect_garbage
+    free_dead_arrays = _jax.collect_garbage
 except (ImportError, AttributeError):  # a private name: without it blocks come back at Python's next collection
 
-    def _collect() -> None:
-        pass
+    def free_dead_arrays() -> None:
+        """Do nothing."""
 
 
 def convert(values: Any, dtype: str | None = None) -> Any:
@@ -36,17 +37,22 @@ def convert(values: Any, dtype: str | None = None) -> Any:
         return [convert(value, dtype) for value in values]
     if not isinstance(values, np.ndarray):
         return values
-    _collect()
+    free_dead_arrays()
     if dtype == "bfloat16" and values.dtype == np.uint16:
         values = values.view(jax.dtypes.bfloat16)
+    return jax.device_put(narrowed(values))
+
+
+def narrowed(values: NDArray[Any]) -> NDArray[Any]:
+    """Return the array in the dtype that JAX makes of it. Raises LoaderError when a number doesn't fit that."""
     wanted = jax.dtypes.canonicalize_dtype(values.dtype)
     if values.dtype == wanted:
-        return jax.device_put(values)
-    narrowed = values.astype(wanted)
-    if values.dtype.kind in "iu" and (narrowed != values).any():
-        wide = values[narrowed != values].flat[0]
+        return values
+    made: NDArray[Any] = values.astype(wanted)
+    if values.dtype.kind in "iu" and (made != values).any():
+        wide = values[made != values].flat[0]
         raise LoaderError(
             f"{wide} is no {wanted}, which JAX makes of {values.dtype}: "
             "jax.config.update('jax_enable_x64', True), or leave the column out with columns="
         )
-    return jax.device_put(narrowed)
+    return made

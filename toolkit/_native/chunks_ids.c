@@ -1,0 +1,71 @@
+/* Token ids out of a record batch body: checked as tk_checked_copy checks, cast in the same pass. */
+#include "chunks.h"
+
+#include <string.h>
+
+#define CAST(name, from, to)                                                                                           \
+    static void name(to *restrict dst, const from *restrict src, size_t count)                                         \
+    {                                                                                                                  \
+        for (size_t i = 0; i < count; i++)                                                                             \
+            dst[i] = (to)src[i];                                                                                       \
+    }
+
+CAST(cast_2_4, uint16_t, uint32_t)
+CAST(cast_2_8, uint16_t, uint64_t)
+CAST(cast_4_2, uint32_t, uint16_t)
+CAST(cast_4_8, uint32_t, uint64_t)
+
+/* Not inlined: tk_guarded_ids calls it between its barriers. */
+__attribute__((noinline)) void tk_cast_ids(void *dst, int dst_width, const void *src, int width, size_t count)
+{
+    if (width == dst_width)
+        memcpy(dst, src, count * (size_t)width);
+    else if (width == 2 && dst_width == 4)
+        cast_2_4(dst, src, count);
+    else if (width == 2)
+        cast_2_8(dst, src, count);
+    else if (dst_width == 2)
+        cast_4_2(dst, src, count);
+    else
+        cast_4_8(dst, src, count);
+}
+
+int tk_checked_ids(const tk_body *body, int64_t start, int64_t count, int width, void *dst, int dst_width, uint8_t *tmp,
+                   int64_t *bad_chunk)
+{
+    if (start < 0 || count < 0 || start > body->length || count > (body->length - start) / width)
+        return TK_READ_RANGE;
+    int64_t end = start + count * width;
+    uint8_t *out = dst;
+    while (start < end) {
+        int64_t chunk = start / TK_CHUNK_BYTES;
+        int64_t chunk_start = chunk * TK_CHUNK_BYTES;
+        int64_t chunk_end = chunk_start + TK_CHUNK_BYTES < body->length ? chunk_start + TK_CHUNK_BYTES : body->length;
+        int64_t stop = chunk_end < end ? chunk_end : end;
+        uint8_t mask = (uint8_t)(1u << (chunk & 7));
+        *bad_chunk = chunk;
+        if (__atomic_load_n(&body->bits[chunk >> 3], __ATOMIC_RELAXED) & mask) {
+            /* Checked before: take as many checked chunks as follow each other in one go. */
+            while (stop < end) {
+                int64_t next = stop / TK_CHUNK_BYTES;
+                if (!(__atomic_load_n(&body->bits[next >> 3], __ATOMIC_RELAXED) & (1u << (next & 7))))
+                    break;
+                stop = stop + TK_CHUNK_BYTES < end ? stop + TK_CHUNK_BYTES : end;
+            }
+            if (tk_guarded_ids(out, dst_width, body->body + start, width, (size_t)(stop - start) / (size_t)width) != 0)
+                return TK_READ_FAULT;
+        } else {
+            /* The ids that are handed on must come from the bytes that were summed: copy, check the copy, cast it. */
+            size_t chunk_bytes = (size_t)(chunk_end - chunk_start);
+            if (tk_guarded_copy(tmp, body->body + chunk_start, chunk_bytes) != 0)
+                return TK_READ_FAULT;
+            if (tk_crc32c(0, tmp, chunk_bytes) != body->crcs[chunk])
+                return TK_READ_CRC;
+            tk_cast_ids(out, dst_width, tmp + (start - chunk_start), width, (size_t)(stop - start) / (size_t)width);
+            __atomic_fetch_or(&body->bits[chunk >> 3], mask, __ATOMIC_RELAXED);
+        }
+        out += (stop - start) / width * dst_width;
+        start = stop;
+    }
+    return TK_READ_OK;
+}
