@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from faults.disk import Call, Disk, Tree, read_trace, read_tree, write_tree
 from faults.harness import Driver, Ended, compile_shim
@@ -77,6 +79,14 @@ class World:
         (self.bad / "bee/7.jpg").write_bytes(b"no picture")
         self.samples: dict[str, Samples] = {}
         self._seen: dict[tuple[object, ...], set[int]] = {}
+
+    def pack_rows(self, *options: object) -> tuple[object, ...]:
+        """Pack rows of 40 kB, each a slice of its own in both passes; the last has the key of the first."""
+        path = self.root / "rows.parquet"
+        images = [encode(picture(i, 8, 8)) + np.random.default_rng(i).bytes(40_000) for i in range(3)]
+        table = pa.table({"id": ["a", "b", "a"], "image": images, "label": [0, 1, 0]})
+        pq.write_table(table, path, row_group_size=1)
+        return self.pack(path, "--key", "id", "--key-conflict", "suffix", *options)
 
     def begin(self, tree: Tree) -> None:
         shutil.rmtree(self.folder)
@@ -194,6 +204,16 @@ def collect(world: World, overwrite: Scenario) -> Scenario:
     return world.scenario(("gc", world.ds, "--delete"), overwrite.end)
 
 
+@pytest.fixture(scope="module")
+def renamed(world: World) -> Scenario:
+    return world.scenario(world.pack_rows(), {})
+
+
+@pytest.fixture(scope="module")
+def shuffled(world: World) -> Scenario:
+    return world.scenario(world.pack_rows("--shuffle-seed", "3"), {})
+
+
 @pytest.fixture(params=["fresh", "append", "overwrite", "collect"])
 def scenario(request: pytest.FixtureRequest) -> Scenario:
     made: Scenario = request.getfixturevalue(request.param)
@@ -270,6 +290,25 @@ def test_killed_ten_times_at_random(world: World, fresh: Scenario) -> None:
             world.finish(fresh)
             world.begin({})
     world.finish(fresh)
+
+
+@pytest.mark.parametrize("name", ["renamed", "shuffled"])
+def test_two_passes_killed_here_and_there_and_power_cuts(
+    world: World, name: str, request: pytest.FixtureRequest
+) -> None:
+    made: Scenario = request.getfixturevalue(name)
+    disk = Disk(world.folder, made.start)
+    for at, call in enumerate(made.trace, 1):
+        disk.do(call)
+        if at % 11 == 0:
+            world.begin(disk.after_cut("any", at))
+            world.check(made)
+            world.finish(made)
+            world.begin(made.start)
+            assert world.run(made.args, at, KILL).code == KILL
+            world.check(made)
+            world.finish(made)
+    assert disk.seen() == made.end
 
 
 def test_too_many_rejects_killed_anywhere(world: World) -> None:

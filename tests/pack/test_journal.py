@@ -206,7 +206,7 @@ def test_other_options_are_named_with_both_values(
     before = contents(tmp_path / "ds")
     with pytest.raises(ExistsError, match=says) as caught:
         pack(job(folder, tmp_path / "ds", **options))
-    assert str(caught.value).count(": then ") == 1
+    assert str(caught.value).count(": then ") == 1 + ("image_encoding" in options)  # and what it is made with
     assert "--on-existing overwrite" in str(caught.value)
     assert contents(tmp_path / "ds") == before, "what is finished stays"
     assert pack(job(folder, tmp_path / "ds")).resumed == finished
@@ -215,8 +215,8 @@ def test_other_options_are_named_with_both_values(
 @pytest.mark.parametrize(
     ("where", "says"),
     [
-        ("toolkit.pack.prepare.pa.__version__", '"pyarrow":"0.1"'),
-        ("toolkit.pack.prepare.__version__", '"toolkit":"0.1"'),
+        ("toolkit.pack.versions.pa.__version__", '"pyarrow":"0.1"'),
+        ("toolkit.pack.versions.__version__", '"toolkit":"0.1"'),
     ],
 )
 def test_another_version_is_named(
@@ -230,6 +230,30 @@ def test_another_version_is_named(
         assert str(caught.value).count(": then ") == 1
         assert "the same options and versions" in str(caught.value)
     assert pack(job(folder, tmp_path / "ds")).resumed == finished
+
+
+@pytest.mark.parametrize(
+    ("where", "there", "says"),
+    [
+        ("toolkit.pack.versions.PIL.__version__", "0.1", '"pillow":"0.1"'),
+        ("toolkit.pack.versions.libjpeg_turbo", lambda module: ("0.1", ""), '"libjpeg-turbo":"0.1"'),
+    ],
+)
+def test_another_version_of_what_makes_images_is_named_where_it_does(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, there: object, says: str
+) -> None:
+    made: dict[str, object] = {"image_encoding": ImageEncoding.parse("jpeg:90")}
+    stopped(folder, tmp_path / "made", **made)
+    finished = stopped(folder, tmp_path / "kept")
+    monkeypatch.setattr(where, there)
+    with pytest.raises(ExistsError, match=rf"versions: then .*, now .*{says}"):
+        pack(job(folder, tmp_path / "made", **made))
+    result = pack(job(folder, tmp_path / "kept"))
+    assert result.resumed == finished > 0
+    for name, options in {"kept": {}, "made": {**made, "on_existing": OnExisting.OVERWRITE}}.items():
+        result = pack(job(folder, tmp_path / name, **{"on_existing": OnExisting.OVERWRITE, **options}))
+        facts = json.loads((tmp_path / name / "reports" / f"{result.pin}.provenance.json").read_bytes())
+        assert (facts.get("pillow") is not None, facts.get("libjpeg-turbo") is not None) == (name == "made",) * 2
 
 
 def test_a_pack_that_shapes_images_goes_on_with_its_own_sizes_only(folder: Path, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import parquet_inputs
 import pytest
 import tfrecords
+from pictures import encode, picture
 from sources import tars
 
 import toolkit
@@ -42,16 +43,21 @@ def replace(write: Writer, path: Path, text: str) -> None:
     assert (path.stat().st_size, path.stat().st_mtime_ns) == (status.st_size, status.st_mtime_ns)
 
 
+def stopped(job: PackJob) -> None:
+    """Pack every slice and commit nothing."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("toolkit.pack.run.assemble", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            pack(job)
+
+
 @pytest.mark.parametrize("write", [parquet, tfrecord, tar])
 def test_a_resume_reads_it_again(write: Writer, tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "other").mkdir()
     first, second = (write(tmp_path / "in" / name, text) for name, text in (("1", "aaaa"), ("2", "bbbb")))
     job = PackJob(source=str(tmp_path / "in"), dataset=str(tmp_path / "ds"))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("toolkit.pack.run.assemble", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
-        with pytest.raises(KeyboardInterrupt):
-            pack(job)
+    stopped(job)
     replace(write, first, "cccc")
     result = pack(job)
     ds = toolkit.open(tmp_path / "ds")
@@ -59,6 +65,22 @@ def test_a_resume_reads_it_again(write: Writer, tmp_path: Path) -> None:
     assert [ds[i][column.name] for i in range(2)] == ["cccc", "bbbb"]
     assert result.resumed == 1
     assert second.exists()
+
+
+def test_a_resume_reads_an_image_again(tmp_path: Path) -> None:
+    first, second = (encode(picture(number, 8, 8), "BMP") for number in range(2))
+    path = tmp_path / "in/ant/1.bmp"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(first)
+    job = PackJob(source=str(tmp_path / "in"), dataset=str(tmp_path / "ds"))
+    stopped(job)
+    status = path.stat()
+    path.write_bytes(second)
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    now = path.stat()
+    assert (now.st_size, now.st_mtime_ns, now.st_ino) == (status.st_size, status.st_mtime_ns, status.st_ino)
+    assert pack(job).resumed == 0
+    assert toolkit.open(tmp_path / "ds")[0]["image"] == second
 
 
 @pytest.mark.parametrize("write", [parquet, tfrecord, tar])

@@ -66,6 +66,7 @@ def test_what_a_slice_is_known_by_tells_every_fact() -> None:
         found[0]._replace(bytes=4),
         found[0]._replace(mtime_ns=4),
         found[0]._replace(inode=4),
+        found[0]._replace(ctime_ns=4),
         found[0]._replace(key="a/3"),
         found[0]._replace(folder="é"),
     ):

@@ -31,6 +31,10 @@ class RawSizes:
         """Return (height, width, channels) of image `i`."""
         return int(self.height[i]), int(self.width[i]), int(self.channels[i])
 
+    def shapes(self, run: slice) -> NDArray[np.int64]:
+        """Return int64 (m, 3): height, width and channels of the images of `run`."""
+        return np.stack((self.height[run], self.width[run], self.channels[run]), axis=1, dtype=np.int64)
+
 
 def raw_sizes(fetcher: Fetcher, column: str, located: Located) -> RawSizes:
     """Read the sizes and not one pixel. Raises CorruptShardError."""

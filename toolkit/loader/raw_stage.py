@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 
 from toolkit._native.image import ImageError
 from toolkit.loader.fetch import Located, Variable
-from toolkit.loader.raw_images import raw_images, raw_sizes
+from toolkit.loader.raw_images import RawSizes, raw_images, raw_sizes
 from toolkit.loader.slot_stage import ImageStage
 from toolkit.loader.stage import Part, WorkerMemory
 from toolkit.pipelines.image import Failure
@@ -17,26 +18,35 @@ from toolkit.pipelines.image import Failure
 __all__ = ["RawImageStage"]
 
 
+@dataclass(frozen=True, slots=True)
+class _Pixels(Variable):
+    """Fetched pixels with their sizes."""
+
+    sizes: RawSizes
+
+
 class RawImageStage(ImageStage):
     """An image slot over pixels."""
 
-    def _fetch(self, part: Part, memory: WorkerMemory) -> Variable:
+    def _fetch(self, part: Part, memory: WorkerMemory) -> _Pixels:
         pixels = super()._fetch(part, memory)
-        missing = raw_sizes(self._fetcher, self._compiled.slot.column, part.located).missing
-        return Variable(pixels.addresses, np.where(missing, -1, pixels.lengths), pixels.buffer)
+        sizes = raw_sizes(self._fetcher, self._compiled.slot.column, part.located)
+        return _Pixels(pixels.addresses, np.where(sizes.missing, -1, pixels.lengths), pixels.buffer, sizes)
 
     def _decode(
         self, images: Variable, run: slice, out: Any, keys: NDArray[np.uint64] | None, part: Part, memory: WorkerMemory
     ) -> list[Failure]:
+        assert isinstance(images, _Pixels)
+        if not isinstance(out, list):
+            sizes = images.sizes.shapes(run)
+            if (images.lengths[run] == sizes.prod(1)).all() and (sizes[:, 2] == 3).all() and (sizes > 0).all():
+                return self._image.run_raw(images.addresses[run], sizes, out, memory.scratch, keys)
+        # One by one: for images of any size, and for the error that names the one whose pixels don't fit.
         whole = part.located
         located = Located(whole.rows[run], whole.inner[run], whole.bodies[run])
         pixels = Variable(images.addresses[run], images.lengths[run], images.buffer)
-        found = raw_images(self._fetcher, self._compiled.slot.column, located, pixels)
-        pictures = [picture for picture in found if picture is not None]
-        if not isinstance(out, list):
-            sizes = np.array([picture.shape for picture in pictures], np.int64)
-            return self._image.run_raw(pixels.addresses, sizes, out, memory.scratch, keys)
-        for i, picture in enumerate(pictures):
+        pictures = raw_images(self._fetcher, self._compiled.slot.column, located, pixels)
+        for i, picture in enumerate(picture for picture in pictures if picture is not None):
             try:
                 out[i] = self._image.apply(picture, memory.scratch, None if keys is None else int(keys[i]))
             except (ImageError, ValueError, MemoryError) as error:

@@ -8,15 +8,15 @@ from dataclasses import dataclass, replace
 import msgspec
 import pyarrow as pa
 
-from toolkit import __version__
 from toolkit.errors import NotFoundError
-from toolkit.format.schema import FORMAT_VERSION, Column, Kind, arrow_schema
+from toolkit.format.schema import Column, Kind, arrow_schema
 from toolkit.format.tables import encode_label_table, encode_schema_table, sha256
 from toolkit.pack.append import Base
 from toolkit.pack.job import KeyConflict, OnExisting, PackJob
 from toolkit.pack.journal import Journal
 from toolkit.pack.shape import Shaper
 from toolkit.pack.slices import fingerprint
+from toolkit.pack.versions import versions
 from toolkit.sources.base import Source, Survey
 from toolkit.sources.detect import make_source
 from toolkit.sources.scan import printable
@@ -90,8 +90,7 @@ def prepare(job: PackJob, journal: Journal, source: Source | None = None) -> Pre
             "verify_images": job.verify_images.value,
             "image_encoding": str(job.image_encoding),
             "short_side": job.short_side,
-            # Another version of either could write the rest of the shards in other bytes.
-            "versions": {"format": FORMAT_VERSION, "pyarrow": pa.__version__, "toolkit": __version__},
+            "versions": versions(job),
         },
         two_passes=job.key_conflict is KeyConflict.SUFFIX or (job.shuffle_seed is not None and not survey.shuffled),
     )

@@ -10,10 +10,9 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 
 import msgspec
-import pyarrow as pa
 
-from toolkit import __version__
 from toolkit.pack.job import PackJob
+from toolkit.pack.versions import versions
 from toolkit.sources.base import Survey
 from toolkit.sources.reject import Reject
 from toolkit.sources.scan import printable
@@ -42,9 +41,8 @@ def _name(reject: Reject) -> str:
 def provenance(job: PackJob, survey: Survey, seconds: float, *, renamed: int) -> bytes:
     """Return JSON that says with what, where and when the version was packed."""
     facts = {
-        "toolkit": __version__,
+        **versions(job),
         "python": platform.python_version(),
-        "pyarrow": pa.__version__,
         "platform": platform.platform(),
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         "seconds": round(seconds, 3),

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import ctypes
-import ctypes.util
 import importlib
 import importlib.metadata
 import os
 import platform
-import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from toolkit import __version__
+from toolkit.libjpeg import libjpeg_turbo
 from toolkit.processors import processors
 
 __all__ = ["Component", "Environment", "environment", "pil_flavour"]
@@ -24,7 +22,6 @@ _DISTRIBUTIONS = {"PIL": "pillow", "yaml": "PyYAML"}
 _NATIVE = ("image", "encode", "chunks", "permute")
 _REBUILD = "build the extensions: pip install -e . (needs a C compiler and the headers of libjpeg-turbo)"
 _CODECS = {"JPEG": "jpg", "PNG": "zlib", "WebP": "webp", "TIFF": "libtiff", "JPEG 2000": "jpg_2000"}
-_JPEG_VERSION = re.compile(rb"libjpeg-turbo version ([0-9][0-9.a-z]*)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,29 +187,11 @@ def _crc32c() -> tuple[str, str]:
     return crc32c_backend(), "checksums of what is read"
 
 
-class _SymbolInfo(ctypes.Structure):
-    _fields_ = (
-        ("file", ctypes.c_char_p),
-        ("base", ctypes.c_void_p),
-        ("symbol", ctypes.c_char_p),
-        ("address", ctypes.c_void_p),
-    )
-
-
 def _libjpeg_turbo() -> tuple[str, str]:
     """Return version and file of the libjpeg-turbo that toolkit's own decoder calls, not the one inside PIL."""
     from toolkit._native import image
 
-    # The symbol as that module sees it, the file the symbol lies in, and the version text in that file.
-    function = ctypes.CDLL(image.__file__).jpeg_std_error
-    info = _SymbolInfo()
-    dladdr = ctypes.CDLL(None).dladdr
-    if not dladdr(ctypes.cast(function, ctypes.c_void_p), ctypes.byref(info)) or not info.file:
-        return "?", "linked in"
-    path = os.fsdecode(info.file)
-    with open(path, "rb") as file:
-        match = _JPEG_VERSION.search(file.read())
-    return (match[1].decode() if match else "?"), path
+    return libjpeg_turbo(image.__file__)
 
 
 def _codecs() -> list[Component]:

@@ -64,6 +64,7 @@ class Found(NamedTuple):
         reason: Why it can't be packed, or None.
         mtime_ns: When it was last changed; 0 when there is a reason.
         inode: Its number in the file system; 0 when there is a reason.
+        ctime_ns: When anything about it last changed, which can't be set back; 0 when there is a reason.
     """
 
     folder: str | None
@@ -73,6 +74,7 @@ class Found(NamedTuple):
     reason: str | None
     mtime_ns: int = 0
     inode: int = 0
+    ctime_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,7 +347,7 @@ def _inspect(entry: os.DirEntry[str], top: str | None, key: str) -> Found:
         return _rejected(top, key, entry.path, NOT_REGULAR)
     if info.st_size == 0:
         return _rejected(top, key, entry.path, EMPTY)
-    return Found(top, key, entry.path, info.st_size, None, info.st_mtime_ns, info.st_ino)
+    return Found(top, key, entry.path, info.st_size, None, info.st_mtime_ns, info.st_ino, info.st_ctime_ns)
 
 
 def _may_be_lost_folder(entry: os.DirEntry[str]) -> bool:

@@ -1,0 +1,23 @@
+"""The versions of everything that the bytes of a pack's shards depend on."""
+
+from __future__ import annotations
+
+import PIL
+import pyarrow as pa
+
+from toolkit import __version__
+from toolkit._native import encode
+from toolkit.format.encodings import KEEP
+from toolkit.format.schema import FORMAT_VERSION
+from toolkit.libjpeg import libjpeg_turbo
+from toolkit.pack.job import PackJob
+
+__all__ = ["versions"]
+
+
+def versions(job: PackJob) -> dict[str, object]:
+    """Return name -> version: another one could write other bytes. What images are made with, only if they are."""
+    found: dict[str, object] = {"format": FORMAT_VERSION, "pyarrow": pa.__version__, "toolkit": __version__}
+    if job.image_encoding != KEEP:
+        found |= {"libjpeg-turbo": libjpeg_turbo(encode.__file__)[0], "pillow": PIL.__version__}
+    return found
