@@ -189,3 +189,9 @@ def test_an_empty_path_is_no_dataset(folder: Path, tmp_path: Path, monkeypatch: 
     with pytest.raises(UsageError, match="not a path"):
         pack(PackJob(source=str(folder), dataset=""))
     assert list(Path().iterdir()) == []
+
+
+def test_an_image_folder_is_one_source(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="an image folder is one SOURCE, and there are 2"):
+        pack(job(folder, tmp_path / "ds", more_sources=(str(folder),)))
+    assert not (tmp_path / "ds").exists()

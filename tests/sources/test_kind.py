@@ -57,13 +57,25 @@ def test_damaged_files_are_known_by_their_names(tmp_path: Path, name: str, kind:
 
 def test_where_nothing_is(tmp_path: Path) -> None:
     with pytest.raises(
-        SourceError, match=r"nothing to pack in .*: no files\. Looked for images .*Parquet, TFRecord and"
+        SourceError, match=r"nothing to pack in .*: no files\. Looked for images .*Parquet, TFRecord, .*by name for"
     ):
         find_kind([str(tmp_path)])
-    (tmp_path / "notes.txt").write_text("x")
-    (tmp_path / "more.txt").write_text("x")
+    (tmp_path / "notes").write_text("x")
+    (tmp_path / "more.pdf").write_text("x")
     with pytest.raises(SourceError, match=r"2 files\. Looked for"):
         find_kind([str(tmp_path)])
+
+
+def test_text_is_what_nothing_else_is(tmp_path: Path) -> None:
+    for number in range(250):
+        (tmp_path / f"{number:04d}.txt").write_text("x")
+    assert find_kind([str(tmp_path)]) is SourceKind.TEXT
+    damaged = tmp_path / "0000.parquet"
+    damaged.write_bytes(b"\0" * 100)
+    assert find_kind([str(tmp_path)]) is SourceKind.PARQUET
+    damaged.unlink()
+    put(tmp_path / "zz/far/down.jpg", "image")  # further down than is looked at
+    assert find_kind([str(tmp_path)]) is SourceKind.IMAGEFOLDER
 
 
 def test_brace_lists(tmp_path: Path) -> None:

@@ -6,6 +6,9 @@ import hashlib
 import io
 import json
 import os
+import signal
+import subprocess
+import sys
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +23,7 @@ import toolkit
 from toolkit import pack_tokens
 from toolkit.errors import ExistsError, NotFoundError, RejectsError, SourceError, UsageError
 from toolkit.loader.verify import Level, verify
-from toolkit.pack.job import OnExisting, PackJob, PackResult
+from toolkit.pack.job import KeyConflict, OnExisting, PackJob, PackResult
 from toolkit.pack.run import pack
 from toolkit.tokens.run import OpenRun
 
@@ -124,6 +127,33 @@ def test_several_inputs_are_one_dataset_and_jobs_do_not_matter(tmp_path: Path) -
 
 
 # --- tokenizers --------------------------------------------------------------------------------------------------
+
+
+def test_shuffled_tokens_are_the_same_documents(tmp_path: Path) -> None:
+    texts = [f"document {i} " * (i % 40) for i in range(400)]
+    source = jsonl(tmp_path / "a.jsonl", texts)
+    done = [
+        job(source, tmp_path / f"ds{jobs}", shuffle_seed=7, jobs=jobs, shard_bytes=64 * 1024).pin for jobs in (1, 3)
+    ]
+    assert done[0] == done[1]
+    assert stored(tmp_path / "ds1") != as_bytes(texts)
+    assert sorted(stored(tmp_path / "ds1")) == sorted(as_bytes(texts))
+    assert not verify(str(tmp_path / "ds1"), level=Level.FULL).findings
+    windows = [batch["tokens"] for batch in toolkit.open(tmp_path / "ds1").tokens(seq_len=100, batch_size=1)]
+    run = [token for document in stored(tmp_path / "ds1") for token in document]
+    assert np.concatenate(windows, axis=1)[0, : len(run)].tolist() == run
+
+
+def test_equal_keys_of_several_inputs_are_renamed(tmp_path: Path) -> None:
+    sources = []
+    for folder in "ab":
+        path = tmp_path / f"{folder}.jsonl"
+        path.write_text(json.dumps({"id": "same", "text": folder}) + "\n")
+        sources.append(str(path))
+    done = job(Path(sources[0]), tmp_path / "ds", more_sources=(sources[1],), key="id", key_conflict=KeyConflict.SUFFIX)
+    assert done.renamed == 1
+    assert toolkit.open(tmp_path / "ds").keys() == ["same", "same#1"]
+    assert stored(tmp_path / "ds") == as_bytes(["a", "b"])
 
 
 def test_a_tokenizer_file(tmp_path: Path, tokenizer: Path) -> None:
@@ -236,6 +266,44 @@ def test_documents_that_are_none(tmp_path: Path, document: Any, said: str) -> No
 def test_options_that_cannot_be(tmp_path: Path, options: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageError, match=said):
         pack_tokens([[1]], tmp_path / "ds", **options)
+
+
+_KILLED = """
+import os, signal, sys
+from toolkit import pack_tokens
+
+dataset, at = sys.argv[1:]
+real, calls = os.replace, 0
+
+def replace(*args, **kwargs):
+    global calls
+    calls += 1
+    if calls == int(at):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return real(*args, **kwargs)
+
+os.replace = replace
+pack_tokens([[1, 2]], dataset, vocabulary=10)
+"""
+
+
+def test_what_a_killed_pack_had_done_is_not_taken_for_other_documents(tmp_path: Path) -> None:
+    killed = 0
+    for at in range(1, 20):
+        dataset = tmp_path / f"ds{at}"
+        code = subprocess.run([sys.executable, "-c", _KILLED, str(dataset), str(at)], timeout=60).returncode
+        assert code in (0, -signal.SIGKILL)
+        if code == 0:
+            break
+        killed += 1
+        if (dataset / "manifest.json").exists():
+            with pytest.raises(ExistsError):
+                pack_tokens([[3, 4, 5]], dataset, vocabulary=10)
+            assert stored(dataset) == [[1, 2]]
+        else:
+            pack_tokens([[3, 4, 5]], dataset, vocabulary=10)
+            assert stored(dataset) == [[3, 4, 5]]
+    assert killed > 1
 
 
 def test_a_generator_that_fails_leaves_the_dataset_as_it_was(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import threading
 from typing import Any
 
 import numpy as np
+import pyarrow.compute as pc
 import pytest
 import token_oracle as oracle
 from hypothesis import HealthCheck, assume, given, settings
@@ -319,6 +320,13 @@ def test_other_datasets_are_refused(packed: Packed, dataset: Any) -> None:
         toolkit.open(dataset, split="train").tokens(seq_len=8, batch_size=2)
     with pytest.raises(UsageError, match="whole split"):
         packed.open()[:10].tokens(seq_len=8, batch_size=2)
+    ds = packed.open()
+    for view in (ds[::-1], ds.repeat(2), ds.take(range(len(ds))), ds.filter(pc.field("__key__") == "0")):
+        with pytest.raises(UsageError, match="open the split itself"):
+            view.tokens(seq_len=8, batch_size=2)
+    with pytest.raises(UsageError, match=r"2 joined datasets.*mix them"):
+        toolkit.concat([ds, ds]).tokens(seq_len=8, batch_size=2)
+    assert ds[:].tokens(seq_len=8, batch_size=2).steps_per_epoch() > 0  # all rows: no view
 
 
 def test_total_steps_are_those_of_a_run_however_often_it_is_resumed(packed: Packed) -> None:

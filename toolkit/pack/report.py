@@ -47,6 +47,7 @@ def provenance(job: PackJob, survey: Survey, seconds: float, *, renamed: int) ->
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         "seconds": round(seconds, 3),
         "source": printable(os.path.abspath(job.source)),
+        "more_sources": [printable(os.path.abspath(one)) for one in job.more_sources],
         "jobs": job.jobs,
         "skipped": dict(survey.skipped),
         "renamed": renamed,

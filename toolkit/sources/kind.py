@@ -52,8 +52,8 @@ def find_kind(paths: Sequence[str]) -> SourceKind:
         return kind
     with storage_errors("read", first):
         found = {kind for kind in map(_kind_in_folder, _some_files(first)) if kind is not None}
-    if len(found) > 1:
-        found.discard(SourceKind.TEXT)  # a list of classes, a README: text lies beside anything
+    has_text = SourceKind.TEXT in found
+    found.discard(SourceKind.TEXT)  # a list of classes, a README: text lies beside anything, and says the least
     if len(found) > 1:
         names = " and ".join(sorted(kind.value for kind in found))
         raise SourceError(f"{first!r} holds files of several kinds ({names}): say which with --source-kind")
@@ -66,10 +66,12 @@ def find_kind(paths: Sequence[str]) -> SourceKind:
     everything = [name for _, files in walk(first, refuse) for name in files]
     if any(name.lower().endswith(tuple(IMAGE_EXTENSIONS)) for name in everything):
         return SourceKind.IMAGEFOLDER
+    if has_text:
+        return SourceKind.TEXT
     raise SourceError(
         f"nothing to pack in {first!r}: {_files_text(len(everything))}. Looked for images "
-        f"({' '.join(IMAGE_EXTENSIONS)}), and by content for Parquet, TFRecord and tars. Give the folder that holds "
-        "them, or say what the files are with --source-kind"
+        f"({' '.join(IMAGE_EXTENSIONS)}), by content for Parquet, TFRecord, ROXXEL02 and tars, and by name for text. "
+        "Give the folder that holds them, or say what the files are with --source-kind"
     )
 
 
