@@ -11,6 +11,8 @@ import subprocess
 import sys
 import tarfile
 from collections.abc import Iterator
+from dataclasses import replace
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ from toolkit.errors import ExistsError, NotFoundError, RejectsError, SourceError
 from toolkit.loader.verify import Level, verify
 from toolkit.pack.job import KeyConflict, OnExisting, PackJob, PackResult
 from toolkit.pack.run import pack
+from toolkit.pack.versions import versions
 from toolkit.tokens.run import OpenRun
 
 TEXTS = ["the cat sat on the mat", "", "héllo wörld 🐈", "a b c " * 50, "the end"]
@@ -178,6 +181,13 @@ def test_a_tokenizer_file(tmp_path: Path, tokenizer: Path) -> None:
         ds.tokens(seq_len=4, batch_size=1, tokenizer="bytes")
     again = job(tmp_path / "a.jsonl", tmp_path / "ds2", tokenizer=str(tokenizer))
     assert again.pin == ds.pin
+
+
+def test_the_tokenizer_library_is_a_version_that_ids_depend_on(tokenizer: Path) -> None:
+    plain = PackJob(source="s", dataset="d")
+    assert "tokenizers" not in versions(plain)
+    assert "tokenizers" not in versions(replace(plain, tokenizer="bytes"))
+    assert versions(replace(plain, tokenizer=str(tokenizer)))["tokenizers"] == metadata.version("tokenizers")
 
 
 def test_end_of_text_tokens(tmp_path: Path, tokenizer: Path) -> None:

@@ -10,6 +10,7 @@ import msgspec
 import pyarrow as pa
 
 from toolkit.errors import SourceError, UsageError
+from toolkit.format.arrays import to_array
 from toolkit.format.schema import Column, Kind
 from toolkit.sources.base import PIECE_BYTES, ROW_OVERHEAD_BYTES, Rows, Slice, Source, Survey, rows_schema
 from toolkit.sources.files import InputFile, find_files, group_by_split
@@ -173,7 +174,7 @@ class _RowsBuilder:
         self._rejects.append(Reject(source, key, reason))
 
     def take(self, read_bytes: int) -> Rows:
-        arrays = [pa.array(self._keys, pa.string()), pa.array(self._texts, pa.string())]
+        arrays = [to_array(self._keys, pa.string()), to_array(self._texts, pa.string())]
         rows = Rows(pa.RecordBatch.from_arrays(arrays, schema=self._schema), tuple(self._rejects), read_bytes)
         self._begin()
         return rows

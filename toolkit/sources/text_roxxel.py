@@ -16,6 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from toolkit.errors import SourceError, UsageError
+from toolkit.format.arrays import to_array
 from toolkit.format.schema import TokenEncoding, token_column, token_type
 from toolkit.sources.base import PIECE_BYTES, Rows, Slice, Source, Survey, rows_schema
 from toolkit.sources.files import InputFile, find_files, group_by_split
@@ -101,7 +102,7 @@ class RoxxelSource(Source):
         name = printable(payload.file.name)
         number = payload.first
         for documents, nbytes in _documents(payload, self._eos):
-            keys = pa.array([f"{name}#{number + i}" for i in range(len(documents))], pa.string())
+            keys = to_array([f"{name}#{number + i}" for i in range(len(documents))], pa.string())
             number += len(documents)
             ends = np.cumsum([0, *map(len, documents)], dtype=np.int64)
             ids = np.concatenate([*documents, np.empty(0, np.uint32)])

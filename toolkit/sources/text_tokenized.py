@@ -103,5 +103,7 @@ def token_array(ends: NDArray[np.int64], ids: NDArray[np.generic], column: Colum
     if column.tokens is None:
         raise TypeError(f"{column.name} is no column of tokens")
     dtype = token_type(column.tokens.vocabulary)
-    values = pa.array(ids.astype(dtype.value_type.to_pandas_dtype(), copy=False))
-    return pa.LargeListArray.from_arrays(pa.array(ends), values, type=dtype)
+    stored = np.ascontiguousarray(ids, dtype.value_type.to_pandas_dtype())
+    values = pa.Array.from_buffers(dtype.value_type, len(stored), [None, pa.py_buffer(stored)])
+    offsets = pa.py_buffer(np.ascontiguousarray(ends, np.int64))
+    return pa.Array.from_buffers(dtype, len(ends) - 1, [None, offsets], children=[values])

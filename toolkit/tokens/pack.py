@@ -12,6 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from toolkit.errors import SourceError, UsageError
+from toolkit.format.arrays import to_array
 from toolkit.format.schema import TokenEncoding, token_column, token_type
 from toolkit.pack.job import DEFAULT_SHARD_BYTES, OnExisting, PackJob, PackResult
 from toolkit.pack.run import pack
@@ -193,7 +194,7 @@ class _DocumentSource(Source):
         keys = [f"{self._prefix}{number}" for number in range(first, first + len(documents))]
         ends = np.cumsum([0, *map(len, found)], dtype=np.int64)
         ids = np.concatenate(found)
-        arrays = [pa.array(keys, pa.string()), token_array(ends, ids, survey.columns[0])]
+        arrays = [to_array(keys, pa.string()), token_array(ends, ids, survey.columns[0])]
         return Rows(pa.RecordBatch.from_arrays(arrays, schema=rows_schema(survey)), (), ids.nbytes)
 
 
