@@ -47,7 +47,7 @@ def test_outputs(cli: Cli, packed: Path, output: str) -> None:
     pytest.importorskip(output)
     ended = cli(
         *("bench", packed, "--json", "--repeats", "1", "--threads", "1", "--output", output),
-        *("--shuffle", "none", "--short-side", "20", "--crop", "16"),
+        *("--shuffle", "block", "--short-side", "20", "--crop", "16"),
     )
     assert ended.code == 0
     document = json.loads(ended.out)

@@ -86,7 +86,9 @@ def bench(
     ] = True,
     shuffle: Annotated[
         str,
-        typer.Option("--shuffle", envvar=envvar("--shuffle"), parser=choice(("full", "none")), metavar="full|none"),
+        typer.Option(
+            "--shuffle", envvar=envvar("--shuffle"), parser=choice(("full", "block", "none")), metavar="full|block|none"
+        ),
     ] = "full",
     output: Annotated[
         str,
