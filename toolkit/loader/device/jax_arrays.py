@@ -14,16 +14,16 @@ import numpy as np
 
 from toolkit.errors import LoaderError
 
-__all__ = ["convert"]
+__all__ = ["collect", "convert"]
 
 try:
     from jax._src.lib import _jax
 
-    _collect = _jax.collect_garbage
+    collect = _jax.collect_garbage
 except (ImportError, AttributeError):  # a private name: without it blocks come back at Python's next collection
 
-    def _collect() -> None:
-        pass
+    def collect() -> None:
+        """Do nothing."""
 
 
 def convert(values: Any, dtype: str | None = None) -> Any:
@@ -36,7 +36,7 @@ def convert(values: Any, dtype: str | None = None) -> Any:
         return [convert(value, dtype) for value in values]
     if not isinstance(values, np.ndarray):
         return values
-    _collect()
+    collect()
     if dtype == "bfloat16" and values.dtype == np.uint16:
         values = values.view(jax.dtypes.bfloat16)
     wanted = jax.dtypes.canonicalize_dtype(values.dtype)
