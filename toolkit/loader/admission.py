@@ -81,7 +81,7 @@ class Admission:
             other = int(self._other_a_sample * samples) if self._has_other else 0
             if alone:  # its own size decides, not what others were: it has to go on
                 other = min(other, max(0, limit - least_bytes(self._stages, samples)))
-        if not self._budget.charge(other):
+        if other and not self._budget.charge(other):
             return None
         holding = Holding(self._budget, epoch, first, last, other)
         token = holding.token()
