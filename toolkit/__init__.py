@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from toolkit.loader.concat import concat
     from toolkit.loader.dataset import Dataset, open
     from toolkit.loader.loader import Loader
+    from toolkit.memory.budget import set_memory_limit
+    from toolkit.memory.holding import HeldBatch, debug_batches
     from toolkit.pipelines.batch_maps import BatchMap, batch_map
     from toolkit.pipelines.slots import Chain, Pipeline, Slot, chain, pipeline, slot
     from toolkit.tokens.batch import TokenBatch
@@ -29,6 +31,7 @@ __all__ = [
     "BatchMap",
     "Chain",
     "Dataset",
+    "HeldBatch",
     "Loader",
     "Pipeline",
     "Slot",
@@ -39,10 +42,12 @@ __all__ = [
     "batch_map",
     "chain",
     "concat",
+    "debug_batches",
     "mix_tokens",
     "open",
     "pack_tokens",
     "pipeline",
+    "set_memory_limit",
     "slot",
 ]
 
@@ -52,6 +57,7 @@ _HOMES = {
     "BatchMap": "toolkit.pipelines.batch_maps",
     "Chain": "toolkit.pipelines.slots",
     "Dataset": "toolkit.loader.dataset",
+    "HeldBatch": "toolkit.memory.holding",
     "Loader": "toolkit.loader.loader",
     "Pipeline": "toolkit.pipelines.slots",
     "Slot": "toolkit.pipelines.slots",
@@ -61,10 +67,12 @@ _HOMES = {
     "batch_map": "toolkit.pipelines.batch_maps",
     "chain": "toolkit.pipelines.slots",
     "concat": "toolkit.loader.concat",
+    "debug_batches": "toolkit.memory.holding",
     "mix_tokens": "toolkit.tokens.mix",
     "open": "toolkit.loader.dataset",
     "pack_tokens": "toolkit.tokens.pack",
     "pipeline": "toolkit.pipelines.slots",
+    "set_memory_limit": "toolkit.memory.budget",
     "slot": "toolkit.pipelines.slots",
 }
 

@@ -14,7 +14,7 @@
     |-- FormatError                   4    a dataset of a newer format, or one that requires unknown features
     |-- SampleError                   1    a stored sample that can't be decoded or transformed
     |-- StorageError (OSError)        5    permission, disk full, I/O failure
-    `-- LoaderError (RuntimeError)    1    a loader used after close or in a forked child, or a worker that broke
+    `-- LoaderError (RuntimeError)    1    a loader used after close or in a forked child, out of memory, or broken
 
 Each message says what happened, where, and what to do next. Values worth reading by a program are attributes.
 """
@@ -161,7 +161,7 @@ class StorageError(ToolkitError, OSError):
 
 
 class LoaderError(ToolkitError, RuntimeError):
-    """A loader used after close or in a forked child, or a worker that broke."""
+    """A loader used after close or in a forked child, held batches in the way of the next, or a worker that broke."""
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

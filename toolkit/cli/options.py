@@ -5,12 +5,12 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Callable, Iterable
-from decimal import Decimal
 from typing import Annotated
 
 import typer
 
-from toolkit.errors import did_you_mean
+from toolkit.errors import UsageError, did_you_mean
+from toolkit.memory.sizes import parse_bytes
 from toolkit.processors import processors
 
 __all__ = [
@@ -27,14 +27,6 @@ __all__ = [
     "parse_size",
     "parse_threads",
 ]
-
-_UNITS = {"": 1, "b": 1} | {
-    f"{letter}{middle}b": base ** (power + 1)
-    for power, letter in enumerate("kmgt")
-    for middle, base in (("", 1000), ("i", 1024))
-}
-_SIZE = re.compile(r"(?P<number>\d+(\.\d+)?|\.\d+) *(?P<unit>[A-Za-z]*)", re.ASCII)
-_MOST_BYTES = (1 << 63) - 1
 
 
 def envvar(flag: str) -> str:
@@ -82,20 +74,10 @@ def choice(known: Iterable[str] | type[enum.Enum]) -> Callable[[str], str]:
 
 def parse_size(value: str | int) -> int:
     """Return a size in bytes: 4096, 100MB (10^6), 256MiB (2^20), 1.5GiB."""
-    text = str(value).strip()
-    match = _SIZE.fullmatch(text)
-    unit = "" if match is None else match["unit"].lower()
-    if unit in ("k", "m", "g", "t"):
-        number, letter = text[:-1].strip(), unit.upper()
-        raise typer.BadParameter(
-            f"{text!r} can mean two sizes: say {number}{letter}B (powers of 1000) or {number}{letter}iB (of 1024)"
-        )
-    if match is None or unit not in _UNITS:
-        raise typer.BadParameter(f"{text!r} is not a size: expected bytes or a unit, as in 4096, 100MB, 256MiB, 1.5GiB")
-    nbytes = int(Decimal(match["number"]) * _UNITS[unit])
-    if nbytes > _MOST_BYTES:
-        raise typer.BadParameter(f"{text!r} is more bytes than a file can have")
-    return nbytes
+    try:
+        return parse_bytes(value)
+    except UsageError as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 def parse_budget(value: str | float) -> int | float:

@@ -34,7 +34,9 @@ class Batch(Mapping[str, Any]):
         rows: NDArray[np.int64],
         mask: NDArray[np.bool_],
         present: Mapping[str, NDArray[np.bool_]],
+        token: object,
     ) -> None:
+        """`token` is kept: the batch's lists count as held until it is gone."""
         self._columns = columns
         self._fetcher = fetcher
         self.epoch = epoch
@@ -42,6 +44,7 @@ class Batch(Mapping[str, Any]):
         self.rows = rows
         self.mask = mask
         self.present = present
+        self._token = token
 
     def __getitem__(self, column: str) -> Any:
         return self._columns[column]

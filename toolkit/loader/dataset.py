@@ -305,6 +305,8 @@ class Dataset:
         on_error: str = "raise",
         max_skips: int = 100,
         output: str = "numpy",
+        max_bytes: int | str | None = None,
+        hold_timeout: float = 60.0,
     ) -> Loader:
         """Return a loader over these samples; toolkit.loader.options.LoaderOptions describes the options.
 
@@ -330,6 +332,8 @@ class Dataset:
             on_error=on_error,
             max_skips=max_skips,
             output=output,
+            max_bytes=max_bytes,
+            hold_timeout=hold_timeout,
         )
         return Loader(self, pipeline, options)
 

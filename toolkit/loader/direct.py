@@ -57,7 +57,7 @@ class DirectReader:
             raise IndexError(f"rows must be within 0..{samples - 1}, got {chosen.min()}..{chosen.max()}")
         positions = chosen % samples if samples else chosen
         located = self._dataset.fetcher.locate(self._dataset.rows(positions))
-        columns = {stage.name: stage.allocate(len(chosen), self._pool) for stage in self._stages}
+        columns = {stage.name: stage.allocate(len(chosen), self._pool.lend) for stage in self._stages}
         present = {stage.name: np.ones(len(chosen), np.bool_) for stage in self._stages if stage.optional}
         part = Part(0, located, epoch, positions, present)
         for stage in self._stages:

@@ -89,7 +89,7 @@ def dry_run(dataset: Dataset, pipeline: Pipeline, samples: int) -> DryRun:
 
 
 def _run_one(stage: ColumnStage, part: Part, memory: WorkerMemory, pool: BlockPool, into: SlotRun) -> None:
-    place = stage.allocate(1, pool)
+    place = stage.allocate(1, pool.lend)
     try:
         stage.fill(place, part, memory)
     except ToolkitError as error:

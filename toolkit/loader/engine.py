@@ -14,15 +14,18 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from toolkit.errors import CorruptShardError, LoaderError, SampleError, ToolkitError
+from toolkit.loader.admission import Admission, Admitted
 from toolkit.loader.fetch import Fetcher
 from toolkit.loader.stage import ColumnStage, Part, WorkerMemory
 from toolkit.loader.stats import LoaderStats
+from toolkit.memory.budget import Budget
+from toolkit.memory.holding import Holding, Token
 from toolkit.memory.pool import BlockPool
 
 __all__ = ["Engine", "FilledBatch", "PlannedBatch"]
@@ -53,12 +56,15 @@ class FilledBatch:
     """A batch with its columns' memory; `done` is set when every part is filled or failed.
 
     `present`: bool (n,) of each optional slot, where a sample has it.
+    `holding` knows what it holds of the budget, `token` stands for its life there.
     `skipped` has the place and error of each sample that was left out: zeros in arrays, None in lists.
     """
 
     planned: PlannedBatch
     columns: dict[str, Any]
     present: dict[str, NDArray[np.bool_]]
+    holding: Holding
+    token: Token
     parts_left: int
     error: tuple[int, BaseException] | None = None
     skipped: list[tuple[int, ToolkitError]] = field(default_factory=list)
@@ -81,22 +87,31 @@ class FilledBatch:
             there[start:stop] = False
 
 
-# Changes a batch's columns when all of them are filled: on a worker, whose memory notes a function that runs.
-Finish = Callable[[PlannedBatch, dict[str, Any], WorkerMemory], dict[str, Any]]
+class Finish(Protocol):
+    """Changes a batch's columns when all of them are filled: on a worker, whose memory notes a function that runs."""
+
+    @property
+    def changes_columns(self) -> bool:
+        """Whether it does anything."""
+
+    def __call__(self, planned: PlannedBatch, columns: dict[str, Any], memory: WorkerMemory) -> dict[str, Any]:
+        """Return the columns to deliver."""
 
 
 @dataclass(slots=True)
 class _Work:
     """What workers share: parts to fill, what is done about bad samples and with a whole batch, and whether to stop.
 
-    `memories`: of the workers, for the consumer to see which functions of the user's own they are in.
+    `admission` has the workers' memories, for the consumer to see which functions of the user's own they are in.
     """
 
     stages: list[ColumnStage]
     fetcher: Fetcher
     finish: Finish
     skip_errors: bool
-    memories: list[WorkerMemory] = field(default_factory=list)
+    admission: Admission
+    budget: Budget
+    stats: LoaderStats
     parts: queue.SimpleQueue[tuple[FilledBatch, int, int] | None] = field(default_factory=queue.SimpleQueue)
     closed: bool = False
 
@@ -115,18 +130,33 @@ class Engine:
         threads: int,
         prefetch: int,
         skip_errors: bool,
+        budget: Budget,
+        hold_timeout: float,
+        collect: Callable[[], None],
     ) -> None:
         self._plan = plan
+        self._planned: deque[PlannedBatch] = deque()  # what waits for room, before the plan goes on
+        self._turn = threading.Lock()  # between the consumer and another loader's, who may call give_up()
         self._threads = threads
         self._prefetch = prefetch
         self._stats = stats
         # In flight, in the consumer's hand, and the one before it that JAX or a slow `del` still holds.
-        self._pool = BlockPool(keep=prefetch + 2)
+        self._pool = BlockPool(keep=prefetch + 2, budget=budget)
         self._in_flight: deque[FilledBatch] = deque()
-        self._work = _Work(stages, fetcher, finish, skip_errors)
+        self._admission = Admission(
+            stages,
+            self._pool,
+            budget,
+            has_maps=finish.changes_columns,
+            threads=threads,
+            hold_timeout=hold_timeout,
+            collect=collect,
+        )
+        self._work = _Work(stages, fetcher, finish, skip_errors, self._admission, budget, stats)
         self._largest_part = min((stage.largest_part for stage in stages), default=1)
         self._waited: FilledBatch | None = None
         self._leave: float | None = None
+        budget.on_pressure(self.give_up, prefetched=True)
         self._pid = os.getpid()
         self._workers = [
             threading.Thread(target=_run_worker, args=(self._work,), name=f"toolkit-loader-{i}", daemon=True)
@@ -146,12 +176,14 @@ class Engine:
         if self._work.closed:
             raise StopIteration
         try:
-            self._top_up()
-            if not self._in_flight:
-                raise StopIteration
             begun = time.perf_counter()
-            batch = self._in_flight.popleft()
-            self._waited = batch
+            self._stats.tick()
+            with self._turn:
+                self._top_up()
+                if not self._in_flight:
+                    raise StopIteration
+                batch = self._in_flight.popleft()
+                self._waited = batch
             if not self._work.closed:  # close() sets `closed` first and wakes `_waited` after: none is missed
                 while not batch.done.wait(_LOOK_SECONDS):
                     self._raise_overdue()
@@ -159,14 +191,42 @@ class Engine:
             if self._work.closed:
                 raise StopIteration  # closed under our hands: the loader says that batches are missing
             self._stats.add(consumer_wait_seconds=time.perf_counter() - begun)
+            self._stats.tick()
+            self._stats.set_in_flight(len(self._in_flight))
             if batch.error is not None:
                 raise batch.error[1]
+            self._admission.check(batch.holding)
         except BaseException:
             self.close()
             raise
+        batch.holding.delivered = True
         skipped = len(batch.skipped)
         self._stats.add(batches=1, samples=batch.planned.samples - skipped, skipped=skipped)
         return batch
+
+    def give_up(self) -> bool:
+        """Let go of the batch that is delivered last of those that are ready, and make it again later; was there one?
+
+        Called by other loaders, in whose way it is while nobody iterates over this one.
+        """
+        if not self._turn.acquire(blocking=False):
+            return False
+        try:
+            if self._waited is not None:
+                return False  # its consumer goes on
+            if not self._in_flight:
+                counted = sum(memory.counted for memory in self._admission.memories)
+                for memory in self._admission.memories:
+                    memory.free()
+                return counted > 0
+            if not self._in_flight[-1].done.is_set():
+                return False
+            self._planned.appendleft(self._in_flight.pop().planned)
+            self._stats.set_in_flight(len(self._in_flight))
+        finally:
+            self._turn.release()
+        self._pool.drop_free()
+        return True
 
     def close(self) -> None:
         """Stop the threads and wait for them. May be called more than once, and in a forked child."""
@@ -175,6 +235,8 @@ class Engine:
         if waited is not None:
             waited.done.set()
         self._in_flight.clear()
+        self._stats.set_in_flight(0)
+        self._pool.close()
         # Not from a worker: the garbage collector may run this in one that holds a lock which the others wait for.
         if os.getpid() == self._pid and threading.current_thread() not in self._workers:
             self._join()
@@ -186,12 +248,15 @@ class Engine:
         for worker in self._workers:
             while worker.ident is not None and worker.is_alive():
                 worker.join(_LEAVE_SECONDS / 2)
-                if time.monotonic() > self._leave and any(memory.call is not None for memory in self._work.memories):
+                if time.monotonic() > self._leave and any(
+                    memory.call is not None for memory in self._admission.memories
+                ):
                     return
+        self._admission.memories.clear()  # what they own is given back
 
     def _raise_overdue(self) -> None:
         """Raise the error of a function of the user's own that takes longer than it may."""
-        for memory in list(self._work.memories):
+        for memory in list(self._admission.memories):
             call = memory.call
             if call is not None and time.monotonic() > call.deadline:
                 raise call.overdue()
@@ -199,18 +264,36 @@ class Engine:
     def _top_up(self) -> None:
         """Plan batches until `prefetch` are in flight besides the one that is delivered next."""
         while len(self._in_flight) <= self._prefetch:
-            planned = next(self._plan, None)
-            if planned is None:
+            if not self._planned:
+                planned = next(self._plan, None)
+                if planned is None:
+                    return
+                self._planned.append(planned)
+            admitted = self._admit(self._planned[0])
+            if admitted is None:
                 return
-            self._submit(planned)
+            self._submit(self._planned.popleft(), admitted)
+            self._stats.set_in_flight(len(self._in_flight))
 
-    def _submit(self, planned: PlannedBatch) -> None:
+    def _admit(self, planned: PlannedBatch) -> Admitted | None:
+        """Return memory for a batch. Only the one that is delivered next waits for it."""
+        alone = not self._in_flight
+        about = planned.epoch, int(planned.positions[0]), int(planned.positions[-1]), len(planned.rows)
+        admitted = self._admission.allocate(*about, alone=alone)
+        if admitted is None and alone:
+            begun = time.perf_counter()
+            try:
+                return self._admission.wait(*about, lambda: self._work.closed)
+            finally:
+                self._stats.add(budget_wait_seconds=time.perf_counter() - begun)
+        return admitted
+
+    def _submit(self, planned: PlannedBatch, admitted: Admitted) -> None:
         samples, places = planned.samples, len(planned.rows)
         size = max(1, min(self._largest_part, -(-samples // (self._threads * _PARTS_A_THREAD))))
         starts = range(0, max(1, samples), size)  # a batch that is all padding is finished by a worker too
-        columns = {stage.name: stage.allocate(places, self._pool) for stage in self._work.stages}
         present = {stage.name: np.ones(places, np.bool_) for stage in self._work.stages if stage.optional}
-        batch = FilledBatch(planned, columns, present, len(starts))
+        batch = FilledBatch(planned, admitted.columns, present, admitted.holding, admitted.token, len(starts))
         if samples < places:
             batch.blank(samples, places)
         self._in_flight.append(batch)
@@ -221,15 +304,17 @@ class Engine:
 def _run_worker(work: _Work) -> None:
     memory: WorkerMemory | None = None
     while True:
+        begun = time.perf_counter()
         item = work.parts.get()
         if item is None or work.closed:
             return
+        work.stats.add(worker_wait_seconds=time.perf_counter() - begun)
         batch, start, stop = item
         error: BaseException | None = None
         try:
             if memory is None:
-                memory = WorkerMemory()
-                work.memories.append(memory)
+                memory = WorkerMemory(work.budget)
+                work.admission.memories.append(memory)
                 memory.closed = work.closed  # it may have been closed in between
             if work.skip_errors:
                 _fill_or_skip(work, batch, start, stop, memory)
@@ -237,10 +322,15 @@ def _run_worker(work: _Work) -> None:
                 _fill(work, batch, start, stop, memory)
         except BaseException as caught:
             error = caught
+        if memory is not None:
+            memory.count()
         if batch.finish_part(start, error):
             if batch.error is None and memory is not None:
                 try:
-                    batch.columns = work.finish(batch.planned, batch.columns, memory)
+                    columns = work.finish(batch.planned, dict(batch.columns), memory)
+                    work.admission.note_filled(batch.holding, batch.columns, columns, len(batch.planned.rows))
+                    batch.columns = columns
+                    del columns
                 except BaseException as caught:
                     batch.error = (0, caught)
             batch.done.set()
@@ -272,7 +362,7 @@ def _fill_or_skip(work: _Work, batch: FilledBatch, start: int, stop: int, memory
 
 def _stop(work: _Work, threads: int) -> None:
     work.closed = True
-    for memory in list(work.memories):
+    for memory in list(work.admission.memories):
         memory.closed = True
     for _ in range(threads):
         work.parts.put(None)

@@ -12,20 +12,24 @@ import numpy as np
 
 from toolkit.errors import LoaderError, UsageError
 from toolkit.format.schema import Kind
+from toolkit.loader.admission import least_bytes
 from toolkit.loader.batch import Batch
 from toolkit.loader.cut import Cut
 from toolkit.loader.dataset import Dataset
-from toolkit.loader.device import converter
+from toolkit.loader.device import collector, converter
 from toolkit.loader.draws import WeightedOrder, balanced_weights
 from toolkit.loader.engine import Engine, FilledBatch, PlannedBatch
 from toolkit.loader.filters import column_numbers
 from toolkit.loader.maps import BatchMaps
 from toolkit.loader.options import LoaderOptions, OnError
 from toolkit.loader.order import Order
+from toolkit.loader.stage import ColumnStage
 from toolkit.loader.stages import make_stages
 from toolkit.loader.state import Cursor, Run, dump_state, load_state
-from toolkit.loader.stats import LoaderStats
+from toolkit.loader.stats import LoaderStats, report_text
 from toolkit.loader.views import view_hash
+from toolkit.memory.budget import Budget, process_budget
+from toolkit.memory.sizes import size_text
 from toolkit.pipelines.build import compile_pipeline
 from toolkit.pipelines.slots import Pipeline
 
@@ -59,6 +63,9 @@ class Loader:
         self._stats = LoaderStats()
         self._compiled = compile_pipeline(pipeline, dataset.columns, dataset.schema) if pipeline else []
         self._convert = converter(options.output_kind)
+        self._collect = collector(options.output_kind)
+        self._budget = Budget(options.most_bytes, process_budget())
+        self._check_fits()
         self._cursor: Cursor | None = None  # what the consumer of the last iter() has received, or a loaded state
         self._resuming = False
         self._engine: Engine | None = None
@@ -79,14 +86,8 @@ class Loader:
         options = self.options
         start = self._cursor if self._resuming and self._cursor else Cursor(self._epoch, self._epoch, 0)
         end = start.first_epoch + options.epochs
-        stages = make_stages(
-            self.dataset.columns,
-            self.dataset.schema,
-            self._compiled,
-            self.dataset.fetcher,
-            self._stats,
-            seed=options.seed,
-        )
+        stages = self._stages()
+        self._stats.begin()
         maps = BatchMaps(self.pipeline.batch_maps if self.pipeline else (), options.seed, _folders(self.dataset))
         self._engine = Engine(
             _plan(self.dataset, self._order, self.cut, start, end),
@@ -97,6 +98,9 @@ class Loader:
             threads=options.thread_count,
             prefetch=options.prefetch,
             skip_errors=options.on_error_kind is OnError.SKIP,
+            budget=self._budget,
+            hold_timeout=options.hold_timeout,
+            collect=self._collect,
         )
         dtypes = {stage.name: stage.dtype for stage in stages}
         return _Iteration(self._deliver(self._engine, dtypes, start, end))
@@ -148,9 +152,13 @@ class Loader:
         self._cursor, self._resuming = cursor, True
         self._epoch = cursor.epoch
 
-    def stats(self) -> dict[str, float]:
-        """Return the counters so far; see toolkit.loader.stats.LoaderStats."""
-        return self._stats.snapshot()
+    def stats(self) -> dict[str, Any]:
+        """Return the counters so far; toolkit.loader.stats.LoaderStats describes them."""
+        return self._stats.snapshot(self._budget)
+
+    def report(self) -> str:
+        """Return stats() in a few lines for people, with what held the loop up."""
+        return report_text(self.stats())
 
     def close(self) -> None:
         """End a running iteration and its threads. May be called more than once."""
@@ -161,6 +169,25 @@ class Loader:
         if self._engine is not None:
             self._engine.close()
             self._engine = None
+
+    def _stages(self) -> list[ColumnStage]:
+        dataset = self.dataset
+        return make_stages(
+            dataset.columns, dataset.schema, self._compiled, dataset.fetcher, self._stats, seed=self.options.seed
+        )
+
+    def _check_fits(self) -> None:
+        limit = self._budget.least_limit
+        samples = min(self.cut.batch_size, self.cut.samples)
+        need = least_bytes(self._stages(), samples)
+        if limit is not None and need > limit:
+            own = limit == self._budget.limit
+            raise UsageError(
+                f"a batch of {samples} samples needs {size_text(need)}, and "
+                f"{'max_bytes' if own else 'toolkit.set_memory_limit()'} allows {size_text(limit)}: allow at least "
+                f"{need} bytes, twice that for a loop that holds one batch while the next is made, or take smaller "
+                "batches"
+            )
 
     def _run(self) -> Run:
         pins = self.dataset.pins
@@ -233,7 +260,14 @@ class Loader:
         for place, _ in filled.skipped:
             mask[place] = False
         return Batch(
-            columns, self.dataset.fetcher, planned.epoch, planned.positions, planned.rows, mask, filled.present
+            columns,
+            self.dataset.fetcher,
+            planned.epoch,
+            planned.positions,
+            planned.rows,
+            mask,
+            filled.present,
+            filled.token,
         )
 
 

@@ -22,6 +22,11 @@ class BatchMaps:
         self._seed = seed
         self._dataset = dataset
 
+    @property
+    def changes_columns(self) -> bool:
+        """Whether there are any."""
+        return bool(self._maps)
+
     def __call__(self, planned: PlannedBatch, columns: dict[str, Any], memory: WorkerMemory) -> dict[str, Any]:
         """Return the columns after all maps. Raises LoaderError, from what a map raised."""
         for place, made in enumerate(self._maps):

@@ -13,6 +13,7 @@ from toolkit.loader.cut import Cut, Remainder
 from toolkit.loader.device import Output
 from toolkit.loader.order import Shuffle
 from toolkit.loader.ranks import find_ranks
+from toolkit.memory.sizes import parse_bytes
 from toolkit.processors import processors
 
 __all__ = ["LoaderOptions", "OnError"]
@@ -52,6 +53,9 @@ class LoaderOptions:
             zeros (None in lists), and is logged and counted.
         max_skips: Samples that may be skipped on this rank in an epoch; one more raises.
         output: "numpy", "torch" or "jax".
+        max_bytes: The most memory that this loader may own, batches that the consumer holds included: bytes, or text
+            as in "512MiB". None: prefetch alone bounds it. Less than one batch is refused, with the number needed.
+        hold_timeout: Seconds that the next batch waits for the consumer to let go of others before it raises.
     """
 
     batch_size: int | None
@@ -69,6 +73,8 @@ class LoaderOptions:
     on_error: str
     max_skips: int
     output: str
+    max_bytes: int | str | None
+    hold_timeout: float
 
     def __post_init__(self) -> None:
         for name, least in _LEAST.items():
@@ -85,7 +91,10 @@ class LoaderOptions:
             raise UsageError("epoch_samples= is the number of draws: it needs weights=")
         if self.weights is not None and self.shuffle_kind is not Shuffle.NONE:
             raise UsageError("weights= draws at random already: leave shuffle= out")
-        _ = self.output_kind, self.on_error_kind, self.thread_count
+        held = self.hold_timeout
+        if isinstance(held, bool) or not isinstance(held, int | float) or not held > 0:
+            raise UsageError(f"hold_timeout must be a number of seconds above 0, got {held!r}")
+        _ = self.output_kind, self.on_error_kind, self.thread_count, self.most_bytes
 
     @property
     def shuffle_kind(self) -> Shuffle:
@@ -101,6 +110,19 @@ class LoaderOptions:
     def on_error_kind(self) -> OnError:
         """`on_error`, as a member."""
         return _member(OnError, "on_error", self.on_error)
+
+    @property
+    def most_bytes(self) -> int | None:
+        """`max_bytes`, as a number."""
+        given = self.max_bytes
+        if given is None:
+            return None
+        if isinstance(given, bool) or not isinstance(given, int | str):
+            raise UsageError(f"max_bytes must be a number of bytes or text as in '512MiB', got {given!r}")
+        nbytes = parse_bytes(given)
+        if nbytes < 1:
+            raise UsageError(f"max_bytes must be at least 1, got {given!r}")
+        return nbytes
 
     @property
     def thread_count(self) -> int:

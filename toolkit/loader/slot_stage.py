@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from toolkit.errors import SampleError
 from toolkit.loader.fetch import Variable
 from toolkit.loader.readers import ColumnReader
-from toolkit.loader.stage import ColumnStage, Part, WorkerMemory, allocate, missing_value
+from toolkit.loader.stage import ColumnStage, Part, WorkerMemory, allocate, block_bytes, missing_value
 from toolkit.loader.stats import LoaderStats
-from toolkit.memory.pool import BlockPool
+from toolkit.memory.pool import Lend
 from toolkit.pipelines.build import CompiledSlot
 from toolkit.pipelines.image import CompiledImage, Failure
 from toolkit.pipelines.randomness import sample_keys
@@ -44,9 +44,13 @@ class SlotStage(ColumnStage):
         if any(isinstance(step, Python) for step in compiled.slot.steps):
             self.largest_part = _SLOW_PART
 
-    def allocate(self, samples: int, pool: BlockPool) -> Any:
+    def allocate(self, samples: int, lend: Lend) -> Any:
         """Return (samples, *shape) of the slot's dtype, or a list."""
-        return allocate(self._shape, self._dtype, samples, pool)
+        return allocate(self._shape, self._dtype, samples, lend)
+
+    def block_bytes(self, samples: int) -> int | None:
+        """Return the array's size, or None for a list."""
+        return block_bytes(self._shape, self._dtype, samples)
 
     def fill(self, place: Any, part: Part, memory: WorkerMemory) -> None:
         """Read, decode and transform."""

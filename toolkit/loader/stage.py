@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,9 +18,10 @@ from toolkit._native.image import Scratch
 from toolkit.errors import LoaderError, SampleError
 from toolkit.loader.fetch import Fetcher, Located
 from toolkit.loader.stats import LoaderStats
-from toolkit.memory.pool import BlockPool
+from toolkit.memory.budget import Budget
+from toolkit.memory.pool import Lend
 
-__all__ = ["ColumnStage", "Part", "RunningCall", "WorkerMemory", "allocate", "missing_value"]
+__all__ = ["ColumnStage", "Part", "RunningCall", "WorkerMemory", "allocate", "block_bytes", "missing_value"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,18 +33,44 @@ class RunningCall:
 
 
 class WorkerMemory:
-    """One thread's reusable memory: fetched bytes and decode scratch.
+    """One thread's reusable memory: fetched bytes and decode scratch. What it has grown to is counted after each part.
 
     Attributes:
         call: The function of the user's own that it is in.
         closed: Nobody waits for it any more: it enters no more functions.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, budget: Budget | None = None) -> None:
         self.fetched = FetchBuffer()
         self.scratch = Scratch()
+        self._budget = budget or Budget()
+        self._counted = [0]  # shared with the finalizer
+        weakref.finalize(self, _uncount, self._counted, self._budget).atexit = False
         self.call: RunningCall | None = None
         self.closed = False
+
+    def count(self) -> None:
+        """Count what it owns now. When the budget is exceeded by it, give it back: the next part makes it anew."""
+        self._count(self.fetched.nbytes + self.scratch.nbytes)
+        if self.counted and self._budget.is_over:
+            self._budget.reclaim()
+            if self._budget.is_over:
+                self.free()
+
+    def free(self) -> None:
+        """Give it back: it counts again after the next part."""
+        self.fetched, self.scratch = FetchBuffer(), Scratch()
+        self._count(0)
+
+    @property
+    def counted(self) -> int:
+        """Bytes of it that the budget knows of."""
+        return self._counted[0]
+
+    def _count(self, nbytes: int) -> None:
+        if nbytes != self.counted:
+            self._budget.add(nbytes - self.counted)
+            self._counted[0] = nbytes
 
     def enter(self, timeout: float | None, overdue: Callable[[float], Exception]) -> None:
         """Note that a function of the user's own begins, which may take `timeout` seconds. Raises LoaderError."""
@@ -102,8 +130,12 @@ class ColumnStage(ABC):
         self._stats = stats
 
     @abstractmethod
-    def allocate(self, samples: int, pool: BlockPool) -> Any:
-        """Return the place for a batch of `samples`."""
+    def allocate(self, samples: int, lend: Lend) -> Any:
+        """Return the place for a batch of `samples`: an array over one block, or a list."""
+
+    @abstractmethod
+    def block_bytes(self, samples: int) -> int | None:
+        """Return the size of that block, or None for a list."""
 
     @abstractmethod
     def fill(self, place: Any, part: Part, memory: WorkerMemory) -> None:
@@ -122,12 +154,23 @@ class ColumnStage(ABC):
         )
 
 
-def allocate(shape: tuple[int, ...] | None, dtype: np.dtype[Any] | None, samples: int, pool: BlockPool) -> Any:
+def allocate(shape: tuple[int, ...] | None, dtype: np.dtype[Any] | None, samples: int, lend: Lend) -> Any:
     """Return a block's array (samples, *shape), or a list of `samples` places where there is no shape."""
-    if shape is None or dtype is None:
+    nbytes = block_bytes(shape, dtype, samples)
+    if shape is None or dtype is None or nbytes is None:
         return [None] * samples
-    full = (samples, *shape)
-    return pool.lend(int(np.prod(full, dtype=np.int64)) * dtype.itemsize).view(dtype).reshape(full)
+    return lend(nbytes).view(dtype).reshape((samples, *shape))
+
+
+def block_bytes(shape: tuple[int, ...] | None, dtype: np.dtype[Any] | None, samples: int) -> int | None:
+    """Return how large that block is, or None where there is no shape."""
+    if shape is None or dtype is None:
+        return None
+    return math.prod((samples, *shape)) * dtype.itemsize
+
+
+def _uncount(counted: list[int], budget: Budget) -> None:
+    budget.release(counted[0])
 
 
 def missing_value(column: str) -> str:

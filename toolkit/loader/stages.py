@@ -15,9 +15,9 @@ from toolkit.loader.fetch import Fetcher
 from toolkit.loader.raw_stage import RawImageStage
 from toolkit.loader.readers import ColumnReader, make_reader
 from toolkit.loader.slot_stage import ImageStage, SlotStage
-from toolkit.loader.stage import ColumnStage, Part, WorkerMemory, allocate, missing_value
+from toolkit.loader.stage import ColumnStage, Part, WorkerMemory, allocate, block_bytes, missing_value
 from toolkit.loader.stats import LoaderStats
-from toolkit.memory.pool import BlockPool
+from toolkit.memory.pool import Lend
 from toolkit.pipelines.build import CompiledSlot
 
 __all__ = ["make_stages"]
@@ -30,9 +30,13 @@ class StoredStage(ColumnStage):
         super().__init__(reader.column, fetcher, stats)
         self._reader = reader
 
-    def allocate(self, samples: int, pool: BlockPool) -> Any:
+    def allocate(self, samples: int, lend: Lend) -> Any:
         """Return (samples,) of the column's own dtype, or a list."""
-        return allocate(() if self._reader.dtype is not None else None, self._reader.dtype, samples, pool)
+        return allocate((), self._reader.dtype, samples, lend)
+
+    def block_bytes(self, samples: int) -> int | None:
+        """Return the array's size, or None for a list."""
+        return block_bytes((), self._reader.dtype, samples)
 
     def fill(self, place: Any, part: Part, memory: WorkerMemory) -> None:
         """Copy the values. A number that is missing is an error: no number says so."""

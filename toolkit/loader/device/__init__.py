@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import enum
 import importlib
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from toolkit.errors import UsageError
 
-__all__ = ["Converter", "Output", "converter"]
+__all__ = ["Converter", "Output", "collector", "converter"]
 
 
 class Output(enum.Enum):
@@ -44,6 +45,19 @@ def converter(output: Output) -> Converter:
         raise UsageError(f"output={name!r} needs {name}, which is missing: pip install 'toolkit[{name}]'") from error
     convert: Converter = module.convert
     return convert
+
+
+def collector(output: Output) -> Callable[[], None]:
+    """Return what makes the output's framework let go of the memory of dead arrays now. Raises as converter()."""
+    if output is not Output.JAX:
+        return _nothing
+    converter(output)
+    collect: Callable[[], None] = importlib.import_module("toolkit.loader.device.jax_arrays").free_dead_arrays
+    return collect
+
+
+def _nothing() -> None:
+    pass
 
 
 def _same(values: Any, dtype: str | None = None) -> Any:

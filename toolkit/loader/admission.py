@@ -1,0 +1,193 @@
+"""Let batches in while the budget has room for them; the one that is delivered next waits for what the consumer holds.
+
+Batches are let in by the consumer's thread, in the order of delivery, whole: so what stands before the next batch is
+only what was delivered already, and the loader can't lock itself up. Sizes of arrays are known before; lists are
+reserved at what samples took so far and corrected when they are filled.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from toolkit.errors import LoaderError
+from toolkit.loader.stage import ColumnStage, WorkerMemory
+from toolkit.memory.budget import Budget
+from toolkit.memory.holding import Holding, Token, held_batches
+from toolkit.memory.pool import BlockPool, NoRoomError
+from toolkit.memory.sizes import size_text
+
+__all__ = ["Admission", "Admitted", "least_bytes"]
+
+_FLAT = {bytes, str, int, float, bool, type(None)}  # what columns of bytes and text are made of: no look inside
+_NAMED = 8  # held batches that an error lists
+_COLLECT_SECONDS = 0.25  # between collections while it waits: cycles may keep batches alive
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """A batch's memory: columns by name, what they hold, and what stands for the batch's life."""
+
+    columns: dict[str, Any]
+    holding: Holding
+    token: Token
+
+
+class Admission:
+    """Allocates batches within a budget. Used by the consumer's thread; note_filled() and `memories` by workers.
+
+    Attributes:
+        memories: Of the workers.
+    """
+
+    def __init__(
+        self,
+        stages: list[ColumnStage],
+        pool: BlockPool,
+        budget: Budget,
+        *,
+        has_maps: bool,
+        threads: int,
+        hold_timeout: float,
+        collect: Callable[[], None],
+    ) -> None:
+        """`collect` makes the output's framework let go of dead arrays."""
+        self.memories: list[WorkerMemory] = []
+        self._stages = stages
+        self._pool = pool
+        self._budget = budget
+        self._threads = threads
+        self._hold_timeout = hold_timeout
+        self._collect = collect
+        self._has_other = has_maps or any(stage.block_bytes(1) is None for stage in stages)
+        self._filled = 0
+        self._other_a_sample = 0.0
+        self._worker_bytes = 0
+
+    def allocate(self, epoch: int, first: int, last: int, samples: int, *, alone: bool) -> Admitted | None:
+        """Return memory for a batch of `samples` places, or None without room. `alone`: no other is in flight."""
+        limit = self._budget.least_limit
+        other = 0
+        if limit is not None:
+            if not self._filled and not alone:
+                return None  # what lists and workers take is known after the first
+            other = int(self._other_a_sample * samples) if self._has_other else 0
+            if alone:  # its own size decides, not what others were: it has to go on
+                other = min(other, max(0, limit - least_bytes(self._stages, samples)))
+        if other and not self._budget.charge(other):
+            return None
+        holding = Holding(self._budget, epoch, first, last, other)
+        token = holding.token()
+        columns = self._columns(holding, samples)
+        if columns is None or not (alone or self._has_room_for_workers()):
+            return None
+        return Admitted(columns, holding, token)
+
+    def wait(self, epoch: int, first: int, last: int, samples: int, is_closed: Callable[[], bool]) -> Admitted | None:
+        """Return memory for the next batch, when there is room; None when the loader was closed meanwhile.
+
+        Raises:
+            LoaderError: It can never fit, or the consumer held batches that are in its way for `hold_timeout`.
+        """
+        begun = collected = time.monotonic()
+        for memory in self.memories:
+            memory.free()  # no batch is in flight: no worker uses it
+        while not is_closed():
+            self._collect()
+            admitted = self.allocate(epoch, first, last, samples, alone=True)
+            if admitted is not None:
+                return admitted
+            need, limit = least_bytes(self._stages, samples), self._budget.least_limit
+            if limit is not None and need > limit:
+                raise LoaderError(f"a batch of {samples} samples needs {size_text(need)}, more than {self._limits()}")
+            now = time.monotonic()
+            if now - begun > self._hold_timeout:
+                raise self._held(need)
+            if self._budget.has_own_room(need) and self._budget.reclaim(prefetched=True):
+                continue  # the process's limit is in the way, and another loader gave a batch up
+            if now - collected > _COLLECT_SECONDS:
+                gc.collect()
+                collected = now
+            self._budget.wait()
+        return None
+
+    def note_filled(self, holding: Holding, columns: dict[str, Any], made: dict[str, Any], samples: int) -> None:
+        """Count what of a batch's columns, `made` of those that were allocated, lies in no block."""
+        blocks = [values for values in columns.values() if isinstance(values, np.ndarray)]
+        other = sum(_other_bytes(values, blocks) for values in made.values()) if self._has_other else 0
+        holding.set_other(other)
+        self._other_a_sample = max(self._other_a_sample, other / max(1, samples))
+        self._worker_bytes = max([self._worker_bytes, *(memory.counted for memory in list(self.memories))])
+        self._filled += 1
+
+    def check(self, holding: Holding) -> None:
+        """Raise LoaderError when a batch that was filled is larger than the budget."""
+        limit = self._budget.least_limit
+        if limit is not None and holding.nbytes > limit:
+            raise LoaderError(f"{holding.seen()}: this batch alone is larger than {self._limits()}")
+
+    def _columns(self, holding: Holding, samples: int) -> dict[str, Any] | None:
+        columns: dict[str, Any] = {}
+        try:
+            for stage in self._stages:
+                name = stage.name
+                nbytes = stage.block_bytes(samples)
+                if nbytes is not None:
+                    holding.add_block(name, nbytes)
+                columns[name] = stage.allocate(
+                    samples, functools.partial(self._pool.lend, returned=functools.partial(holding.drop_block, name))
+                )
+        except NoRoomError:
+            holding.drop_block(name)
+            return None
+        return columns
+
+    def _has_room_for_workers(self) -> bool:
+        """Whether each worker could grow to what the largest took so far."""
+        if self._budget.least_limit is None:
+            return True
+        grown = sum(memory.counted for memory in list(self.memories))
+        return self._budget.has_room(max(0, self._threads * self._worker_bytes - grown))
+
+    def _limits(self) -> str:
+        own, process = self._budget.limit, self._budget.parent.limit if self._budget.parent else None
+        said = [] if own is None else [f"max_bytes {size_text(own)}"]
+        return " and ".join([*said, *([] if process is None else [f"set_memory_limit {size_text(process)}"])])
+
+    def _held(self, need: int) -> LoaderError:
+        """Return the error of a consumer that holds on: only its own limit's batches count, or all of the process."""
+        own = self._budget.limit is not None and not self._budget.has_own_room(need)
+        held = held_batches(self._budget if own else None)
+        used = self._budget.used if own or self._budget.parent is None else self._budget.parent.used
+        names = "; ".join(str(each) for each in held[:_NAMED])
+        more = f"; and {len(held) - _NAMED} more" if len(held) > _NAMED else ""
+        return LoaderError(
+            f"the next batch needs {size_text(need)}, and for hold_timeout={self._hold_timeout:g} s nothing made room "
+            f"within {self._limits()}. Held are: {names}{more}. Let go of them (a for loop keeps its last batch until "
+            f"the next one is there: del batch at its end), or allow {size_text(used + need)}"
+        )
+
+
+def least_bytes(stages: list[ColumnStage], samples: int) -> int:
+    """Return what the arrays of a batch take."""
+    return sum(stage.block_bytes(samples) or 0 for stage in stages)
+
+
+def _other_bytes(values: Any, blocks: list[np.ndarray[Any, Any]]) -> int:
+    """Return what values take besides the batch's blocks."""
+    if isinstance(values, np.ndarray):
+        return 0 if any(np.may_share_memory(values, block) for block in blocks) else values.nbytes
+    if isinstance(values, list | tuple):
+        if set(map(type, values)) <= _FLAT:
+            return sys.getsizeof(values) + sum(map(sys.getsizeof, values))
+        return sys.getsizeof(values) + sum(_other_bytes(value, []) for value in values)
+    if isinstance(values, dict):
+        return sys.getsizeof(values) + sum(_other_bytes(value, []) for value in values.values())
+    return sys.getsizeof(values)
