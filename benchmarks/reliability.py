@@ -4,8 +4,9 @@
 
 Each cell is one process: it opens a dataset with the loader's default settings, reads one epoch and compares every
 sample with what was packed. The dataset is damaged before it is opened, or (the last rows) after the first batch. Good
-are "all samples" and "error", best "error, named": the message names the damaged file. Bad are "WRONG samples", "SHORT
-epoch" (it ends as if it were complete), "HANGS" (nothing within the time limit) and "DIES" (the process is killed).
+are "all samples" and "error", best "error, named": the message names the damaged file. An answer after more than 5 s
+says so. Bad are "WRONG samples" (some, or some twice), "SHORT epoch" (it ends as if it were complete), "HANGS" (no
+answer within 25 s) and "DIES" (the process is killed).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +30,8 @@ from typing import Any
 RECORDS = 400
 RECORD_BYTES = 20_000
 BATCH = 16
-LIMIT_SECONDS = 5.0  # from the damage, or from the open dataset, to an answer
+PROMPT_SECONDS = 5.0  # from the damage, or from the imports, to an answer; a later one is shown with its seconds
+LIMIT_SECONDS = 25.0  # then it hangs
 START_SECONDS = 60.0  # imports of the slowest loader
 
 SIDES = {
@@ -260,11 +263,14 @@ def outcome(side: str, threads: int, damage: Damage, pristine: Path, peer_paths:
             with contextlib.suppress(OSError, ValueError):
                 process.stdin.write("go\n")
                 process.stdin.flush()
+            begun = time.monotonic()
             try:
                 out, _ = process.communicate(timeout=LIMIT_SECONDS)
             except subprocess.TimeoutExpired:
                 return "HANGS"
-            return _read(process.returncode, out, dataset, side)
+            seconds = time.monotonic() - begun
+            late = f" after {seconds:.0f} s" if seconds > PROMPT_SECONDS else ""
+            return _read(process.returncode, out, dataset, side) + late
 
 
 @contextlib.contextmanager
