@@ -78,7 +78,7 @@ def test_every_flag_has_a_twin() -> None:
         ),
         (["pack", "a", "b", "--on-existing", "override"], "Did you mean 'overwrite'?"),
         (["bench", "a", "--output", "troch"], "Did you mean 'torch'?"),
-        (["bench", "a", "--shuffle", "block"], "'block' is not one of full, none."),
+        (["bench", "a", "--shuffle", "rows"], "'rows' is not one of full, block, none."),
         (["pack", "a", "b", "--shard-size", "10M"], "say 10MB (powers of 1000) or 10MiB (of 1024)"),
         (["pack", "a", "b", "--shard-size", "huge"], "'huge' is not a size"),
         (["pack", "a", "b", "--shard-size", "-1"], "'-1' is not a size"),
