@@ -535,8 +535,8 @@ def table(peer_paths: Sequence[str], work: Path | None, sides: Sequence[str] = t
                 continue
             # The others run in processes of torch's loader; ArrayRecord has threads of its own.
             for workers in (1, 3) if side in ("toolkit", "webdataset", "mds", "litdata") else (1,):
-                unit = "threads" if side == "toolkit" else "workers"
                 count = workers if side == "toolkit" else workers - 1
+                unit = ("thread" if side == "toolkit" else "worker") + ("" if count == 1 else "s")
                 title = f"{side}" if side == "arrayrecord" else f"{side}, {count} {unit}"
                 columns.append((title, side, workers, pristine))
         yield "| damage | " + " | ".join(title for title, *_ in columns) + " |"
