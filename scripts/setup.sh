@@ -24,6 +24,7 @@ has libjpeg || need libjpeg62-turbo-dev
 has zlib || need zlib1g-dev
 has libwebp || need libwebp-dev
 has libtiff-4 || need libtiff-dev
+has lcms2 || need liblcms2-dev # colour profiles
 "$python" -c 'import ensurepip, venv' 2>/dev/null || need python3-venv
 "$python" -c 'import os, sys, sysconfig; sys.exit(not os.path.exists(sysconfig.get_paths()["include"] + "/Python.h"))' \
     || need python3-dev
