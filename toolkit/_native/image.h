@@ -20,6 +20,7 @@ enum {
     IMG_TOO_LARGE = 5,
     IMG_NO_MEMORY = 6,
     IMG_CUT = 7, /* truncated, and the program takes that: the result is there */
+    IMG_AGAIN = 8, /* damaged or rare: to be decoded once more, by libjpeg-turbo, which says what it is */
 };
 
 #define IMG_MESSAGE 256 /* bytes of one sample's message, with its final zero */
@@ -170,10 +171,14 @@ typedef struct {
 } img_axis_cache;
 
 typedef struct img_jpeg img_jpeg;
+typedef struct img_baseline img_baseline;
 
 typedef struct {
     img_jpeg *jpeg;
+    img_baseline *baseline;
     img_plan plan;
+    img_buffer segment;     /* entropy-coded bytes of a JPEG, without stuffing */
+    img_buffer planes;      /* components as decoded, two rows of MCUs of each */
     img_buffer rows;        /* rows fresh from the decoder */
     img_buffer line;        /* one source row brought into RGBX order */
     img_buffer ring;        /* horizontally resized rows that wait for the vertical pass */
@@ -262,12 +267,15 @@ int img_jpeg_open(img_scratch *scratch, const uint8_t *data, int64_t length, int
                   char *message);
 /* Prepare to read exactly the pixels of `window`, of the picture as decoded. */
 int img_jpeg_start(img_scratch *scratch, const img_decoding *how, const img_window *window, char *message);
-/* The next row of the window, valid until the next call; exactly window.height calls. */
+/* The next row of the window, valid until the next call; exactly window.height calls. IMG_AGAIN: call img_jpeg_again,
+ * start anew, and take no row for good until the finish. */
 int img_jpeg_row(img_scratch *scratch, const uint8_t **row, char *message);
 /* Check that nothing of the picture is missing, also below the window. */
 int img_jpeg_finish(img_scratch *scratch, char *message);
 /* From now on what is missing is gray: rows are given whatever the data, and finish says IMG_CUT. */
 void img_jpeg_tolerate(img_scratch *scratch);
+/* Back to the header, with libjpeg-turbo alone from here on. */
+void img_jpeg_again(img_scratch *scratch);
 void img_jpeg_close(img_scratch *scratch);
 void img_jpeg_free(img_jpeg *jpeg);
 

@@ -366,8 +366,8 @@ int img_open(const img_program *program, img_scratch *scratch, const uint8_t *da
     return IMG_OK;
 }
 
-int img_run_open(const img_program *program, img_scratch *scratch, const img_header *header, uint64_t key, void *out,
-                 int64_t out_h, int64_t out_w, char *message) {
+static int run_open(const img_program *program, img_scratch *scratch, const img_header *header, uint64_t key, void *out,
+                    int64_t out_h, int64_t out_w, char *message) {
     const turning t = turning_of(header->orientation);
     const int64_t height = t.transposed ? header->width : header->height;
     const int64_t width = t.transposed ? header->height : header->width;
@@ -399,6 +399,16 @@ int img_run_open(const img_program *program, img_scratch *scratch, const img_hea
     if (status == IMG_OK)
         status = run_stages(program, &a, &from, scratch, out, out_h, out_w, message);
     return status == IMG_OK ? img_jpeg_finish(scratch, message) : status;
+}
+
+int img_run_open(const img_program *program, img_scratch *scratch, const img_header *header, uint64_t key, void *out,
+                 int64_t out_h, int64_t out_w, char *message) {
+    int status = run_open(program, scratch, header, key, out, out_h, out_w, message);
+    if (status == IMG_AGAIN) {
+        img_jpeg_again(scratch);
+        status = run_open(program, scratch, header, key, out, out_h, out_w, message);
+    }
+    return status;
 }
 
 int img_run_jpeg(const img_program *program, img_scratch *scratch, const uint8_t *data, int64_t length, uint64_t key,
