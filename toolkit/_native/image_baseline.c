@@ -17,7 +17,7 @@
 struct img_baseline {
     img_huffman dc[3], ac[3];
     img_scan scan;
-    int16_t blocks[IMG_MAX_BLOCKS][64] __attribute__((aligned(32)));
+    int16_t blocks[IMG_MAX_BLOCKS * 64 + 1];
     uint16_t quant[3][64];
     int h, v, chroma;              /* sampling of luma; whether there is chroma */
     int planes;                    /* how many are decoded */
@@ -141,7 +141,7 @@ static uint8_t *block_at(const img_baseline *b, int i, int64_t row, int64_t colu
 /* The value of a block with nothing but its DC, as the DCT would make it. */
 static void fill_block(const img_baseline *b, int i, uint8_t *out) {
     const int c = b->scan.component[i];
-    const int16_t dc = (int16_t)((uint16_t)(uint16_t)(b->blocks[i][0] * b->quant[c][0]) << 2);
+    const int16_t dc = (int16_t)((uint16_t)(uint16_t)(b->blocks[64 * i] * b->quant[c][0]) << 2);
     const int value = ((dc + 16) >> 5) + 128;
     const uint64_t eight = 0x0101010101010101u * (uint64_t)(value < 0 ? 0 : value > 255 ? 255 : value);
     for (int k = 0; k < 8; k++)
@@ -157,7 +157,7 @@ static void make_pixels(const img_baseline *b, int64_t row, int64_t column, int 
             fill_block(b, i, first);
             fill_block(b, j, second);
         } else {
-            img_idct_pair(b->blocks[i], b->blocks[j], b->quant[c], b->quant[d], first, b->stride[c], second,
+            img_idct_pair(b->blocks + 64 * i, b->blocks + 64 * j, b->quant[c], b->quant[d], first, b->stride[c], second,
                           b->stride[d]);
         }
     }
@@ -179,7 +179,7 @@ static int decode_row(img_baseline *b) {
     int flat;
     for (int64_t column = 0; column < b->mcus_across; column++) {
         const int wanted = b->ready >= b->above && column >= b->from && column < b->to;
-        if (img_scan_mcu(&b->scan, wanted ? b->blocks[0] : NULL, &flat) != 0)
+        if (img_scan_mcu(&b->scan, wanted ? b->blocks : NULL, &flat) != 0)
             return -1;
         if (wanted)
             make_pixels(b, b->ready, column, flat);

@@ -16,7 +16,8 @@
 
 /* A Huffman table, and what it was made from. */
 typedef struct {
-    uint32_t look[1 << IMG_HUFFMAN_LOOK]; /* bits of code and value | code << 8 | value << 16 | run + 1 << 24; 0: longer */
+    uint64_t look[1 << IMG_HUFFMAN_LOOK];   /* one code, and a second one where it fits; of AC */
+    uint64_t single[1 << IMG_HUFFMAN_LOOK]; /* one code */
     int32_t end[17];                      /* behind the last code of a length, as 16 bits */
     int32_t offset[17];                   /* from a code of a length to the place of its symbol */
     uint8_t bits[17], symbols[256];
@@ -48,7 +49,7 @@ typedef struct {
 
 /* Begin with the scan's first segment. -1: it doesn't end as it should. */
 int img_scan_start(img_scan *scan);
-/* Decode the next MCU into blocks of 64 coefficients in natural order (NULL: pass it over). Bit i of *flat says that
+/* Decode the next MCU into blocks of 64 coefficients in natural order, one place more than they fill (NULL: pass it over). Bit i of *flat says that
  * block i has nothing but its DC. -1: damaged. */
 int img_scan_mcu(img_scan *scan, int16_t *blocks, int *flat);
 

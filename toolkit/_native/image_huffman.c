@@ -8,28 +8,57 @@
 
 #include "image_baseline.h"
 
+#pragma GCC target("avx2,bmi,bmi2")
 #define INLINE static inline __attribute__((always_inline))
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 
-/* Place k of the zigzag is natural_order[k]; behind the block for runs that damage makes too long. */
-static const uint8_t natural_order[64 + 16] = {
-    0,  1,  8,  16, 9,  2,  3,  10, 17, 24, 32, 25, 18, 11, 4,  5,  12, 19, 26, 33, 40, 48, 41, 34, 27, 20, 13,
-    6,  7,  14, 21, 28, 35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51, 58, 59, 52, 45, 38, 31,
-    39, 46, 53, 60, 61, 54, 47, 55, 62, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63};
-
 /* ---- Tables ---- */
 
-/* What a code means: its value's size is in the low four bits of the symbol, its run in the high ones. */
-INLINE uint32_t entry_of(int length, int symbol) {
-    const uint32_t size = symbol & 15, run = (uint32_t)symbol >> 4;
-    return ((uint32_t)length + size) | (uint32_t)length << 8 | size << 16 | (run + 1) << 24;
+/* Place k of the zigzag is natural_order[k]. What lies behind the block goes to the place behind it: the zero that an end
+ * of block comes with, and what damage makes. */
+#define EIGHT 64, 64, 64, 64, 64, 64, 64, 64
+static const uint8_t natural_order[256] = {
+    0,  1,  8,  16, 9,  2,  3,  10, 17, 24, 32, 25, 18, 11, 4,  5,  12, 19, 26, 33, 40, 48, 41, 34, 27, 20, 13, 6,
+    7,  14, 21, 28, 35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51, 58, 59, 52, 45, 38, 31, 39, 46,
+    53, 60, 61, 54, 47, 55, 62, 63, EIGHT, EIGHT, EIGHT, EIGHT, EIGHT, EIGHT, EIGHT, EIGHT, EIGHT, EIGHT, EIGHT, EIGHT,
+    EIGHT, EIGHT, EIGHT, EIGHT, EIGHT, EIGHT, EIGHT, EIGHT, EIGHT, EIGHT, EIGHT, EIGHT};
+
+#define LAST 63 /* place of a block's last coefficient */
+#define END 128 /* the step of an end of block: behind whatever a run can reach */
+
+/* The fields of a table's entry are bytes: bits taken in all; then step, bits before the value, 63 less its size of the
+ * first code; the same of the second. A step of 0 is no second code, an entry of 0 a first code that is too long. */
+INLINE uint64_t field(uint64_t entry, int i) { return entry >> 8 * i & 255; }
+
+static uint64_t fields(int length, int symbol, int before) {
+    const uint64_t size = (uint64_t)symbol & 15, run = (uint64_t)symbol >> 4;
+    const uint64_t step = size == 0 && run != 15 ? END : run + 1, at = (uint64_t)(before + length);
+    return (at + size) | step << 8 | at << 16 | (63 - size) << 24;
+}
+
+#define NO_SECOND ((uint64_t)63 << 48)
+#define NO_CODE ((uint64_t)(END + LAST + 1) << 8) /* leads behind any end of block */
+/* Put behind the first code of each entry the second one, where all of it lies in the bits looked at. */
+static void add_second_codes(img_huffman *table) {
+    uint64_t *look = table->look;
+    for (int i = 0; i < 1 << IMG_HUFFMAN_LOOK; i++) {
+        const int taken = (int)field(table->single[i], 0), mask = (1 << IMG_HUFFMAN_LOOK) - 1;
+        const uint64_t first = table->single[i];
+        look[i] = first == 0 ? 0 : first | NO_SECOND;
+        if (first == 0 || field(first, 1) == END || taken >= IMG_HUFFMAN_LOOK)
+            continue;
+        const uint64_t second = table->single[i << taken & mask];
+        if (second != 0 && taken + (int)field(second, 2) <= IMG_HUFFMAN_LOOK)
+            look[i] = (first & ~(uint64_t)255) | ((uint64_t)taken + field(second, 0)) | field(second, 1) << 32 |
+                      ((uint64_t)taken + field(second, 2)) << 40 | field(second, 3) << 48;
+    }
 }
 
 int img_huffman_make(img_huffman *table, const uint8_t *bits, const uint8_t *symbols, int largest_size) {
     if (table->made == largest_size && memcmp(table->bits, bits, 17) == 0 && memcmp(table->symbols, symbols, 256) == 0)
         return 0;
     table->made = 0;
-    memset(table->look, 0, sizeof table->look);
+    memset(table->single, 0, sizeof table->single);
     int32_t code = 0, at = 0;
     for (int length = 1; length <= 16; length++, code <<= 1) {
         if (at + bits[length] > 256 || code + bits[length] > 1 << length)
@@ -38,25 +67,27 @@ int img_huffman_make(img_huffman *table, const uint8_t *bits, const uint8_t *sym
         for (int i = 0; i < bits[length]; i++, at++, code++) {
             if ((symbols[at] & 15) > largest_size)
                 return -1;
-            const uint32_t entry = entry_of(length, symbols[at]);
+            const uint64_t entry = fields(length, symbols[at], 0);
             for (int j = 0; length <= IMG_HUFFMAN_LOOK && j < 1 << (IMG_HUFFMAN_LOOK - length); j++)
-                table->look[(code << (IMG_HUFFMAN_LOOK - length)) + j] = entry;
+                table->single[(code << (IMG_HUFFMAN_LOOK - length)) + j] = entry;
         }
         table->end[length] = code << (16 - length);
     }
+    add_second_codes(table);
     memcpy(table->bits, bits, 17);
     memcpy(table->symbols, symbols, 256);
     table->made = largest_size;
     return 0;
 }
 
-/* A code of more than IMG_HUFFMAN_LOOK bits at the top of `bits`; 0 is none. */
-static __attribute__((noinline)) uint32_t long_code(const img_huffman *table, uint64_t bits) {
+/* The entry of a code of more than IMG_HUFFMAN_LOOK bits at the top of `bits`. */
+static __attribute__((noinline)) uint64_t long_code(const img_huffman *table, uint64_t bits) {
     const int32_t code = (int32_t)(bits >> 48);
     for (int length = IMG_HUFFMAN_LOOK + 1; length <= 16; length++)
         if (code < table->end[length])
-            return entry_of(length, table->symbols[((code >> (16 - length)) + table->offset[length]) & 255]);
-    return 0;
+            return NO_SECOND |
+                   fields(length, table->symbols[((code >> (16 - length)) + table->offset[length]) & 255], 0);
+    return NO_CODE;
 }
 
 /* ---- Segments ---- */
@@ -101,6 +132,8 @@ static int restart(img_scan *scan) {
 
 /* ---- Blocks ---- */
 
+typedef int16_t vector __attribute__((vector_size(32), aligned(2), may_alias));
+
 typedef struct {
     uint64_t bits;       /* the next ones, from the top */
     int64_t count;       /* how many of them are there */
@@ -115,61 +148,66 @@ INLINE void refill(reader *r) {
     r->count |= 56;
 }
 
-INLINE uint32_t next_code(reader *r, const img_huffman *table) {
-    uint32_t entry = table->look[r->bits >> (64 - IMG_HUFFMAN_LOOK)];
+INLINE void take(reader *r, uint64_t entry) {
+    r->bits <<= entry & 63;
+    r->count -= (int64_t)field(entry, 0);
+}
+
+/* The value behind the top `at` bits; its first bit is 0 when it is negative. */
+INLINE int value_of(uint64_t bits, uint64_t at, uint64_t unused) {
+    const int64_t here = (int64_t)(bits << (at & 63)), sign = ~(here >> 63);
+    return (int)(((int64_t)((uint64_t)(here ^ sign) >> 1 >> (unused & 63)) ^ sign) - sign);
+}
+
+/* The steps through a block. */
+typedef struct {
+    uint64_t bits, entry; /* what the last step took */
+    uint64_t first, k;    /* the places of its first and its last code */
+} place;
+
+/* Take one or two codes after the DC's, 26 bits at most. Returns 0 behind the last one. */
+INLINE int step(reader *r, const img_huffman *ac, place *at, int16_t *block, int store) {
+    const uint64_t bits = at->bits = r->bits;
+    uint64_t entry = ac->look[bits >> (64 - IMG_HUFFMAN_LOOK)];
     if (UNLIKELY(entry == 0))
-        entry = long_code(table, r->bits);
-    return entry;
+        entry = long_code(ac, bits);
+    take(r, entry);
+    at->entry = entry;
+    at->first = at->k + field(entry, 1);
+    at->k = at->first + field(entry, 4);
+    if (store) {
+        block[natural_order[at->k]] = (int16_t)value_of(bits, entry >> 40, entry >> 48);
+        block[natural_order[at->first]] = (int16_t)value_of(bits, entry >> 16, entry >> 24);
+    }
+    return at->k < LAST;
 }
 
-/* Take the code and its value, which has `size` bits, at least one; a leading zero means a negative one. */
-INLINE int64_t take(reader *r, uint32_t entry) {
-    const uint64_t value = r->bits << (entry >> 8 & 63);
-    const int64_t size = entry >> 16 & 15, negative = ~((int64_t)value >> 63);
-    r->bits <<= entry & 63;
-    r->count -= entry & 63;
-    return (int64_t)(value >> ((64 - size) & 63)) + (int64_t)((uint64_t)negative << size) - negative;
-}
-
-INLINE void drop(reader *r, uint32_t entry) {
-    r->bits <<= entry & 63;
-    r->count -= entry & 63;
-}
-
-/* One block. Returns the place of its last coefficient in the zigzag, -1 for damage. */
+/* One block. Returns 1 when it has nothing but its DC, -1 for damage. */
 INLINE int decode_block(reader *r, const img_huffman *dc, const img_huffman *ac, int *predicted, int16_t *block,
                         int store) {
     refill(r);
-    uint32_t entry = next_code(r, dc);
-    if (entry >> 16 & 15)
-        *predicted += (int)take(r, entry);
-    else
-        drop(r, entry);
+    uint64_t entry = dc->single[r->bits >> (64 - IMG_HUFFMAN_LOOK)];
+    if (UNLIKELY(entry == 0) && (entry = long_code(dc, r->bits)) == NO_CODE)
+        return -1;
+    *predicted += value_of(r->bits, entry >> 16, entry >> 24);
+    take(r, entry);
     if (store) {
-        memset(block, 0, 64 * sizeof *block);
+        for (int i = 0; i < 4; i++) /* memset would be a slow instruction here */
+            ((vector *)block)[i] = (vector){0};
         block[0] = (int16_t)*predicted;
     }
-    uint32_t k = 0, last = 0, bad = entry == 0;
-    for (int second = 1; k < 63; second = !second) { /* two codes with their values have at most 53 bits */
-        if (!second)
+    place at = {.k = 0}; /* 27 bits at most are taken: there are enough for a step */
+    if (step(r, ac, &at, block, store))
+        do
             refill(r);
-        entry = next_code(r, ac);
-        k += entry >> 24;
-        if ((entry >> 16 & 15) == 0) { /* a run of 16 zeros, or the end of the block */
-            drop(r, entry);
-            if (entry >> 24 == 16)
-                continue;
-            bad |= entry == 0;
-            break;
-        }
-        if (store) {
-            block[natural_order[k]] = (int16_t)take(r, entry);
-            last = k;
-        } else {
-            drop(r, entry);
-        }
+        while (step(r, ac, &at, block, store) && step(r, ac, &at, block, store));
+    if (UNLIKELY(at.first == LAST && at.k > LAST)) { /* the block was full: the second code is the next block's */
+        const int64_t taken = (int64_t)(field(at.entry, 2) + 63 - field(at.entry, 3));
+        r->count += (int64_t)field(at.entry, 0) - taken;
+        r->bits = at.bits << taken;
+        return 0;
     }
-    return UNLIKELY(bad || last > 63 || k > 63) ? -1 : (int)last;
+    return UNLIKELY(at.k >= END ? at.k > END + LAST : at.k != LAST) ? -1 : at.first == END;
 }
 
 INLINE int decode_mcu(img_scan *scan, int16_t *blocks, int *flat, int store) {
@@ -178,9 +216,10 @@ INLINE int decode_mcu(img_scan *scan, int16_t *blocks, int *flat, int store) {
     *flat = 0;
     for (int i = 0; i < scan->blocks; i++) {
         const int c = scan->component[i];
-        const int last = decode_block(&r, scan->dc[c], scan->ac[c], &scan->predicted[c], store ? blocks + 64 * i : NULL, store);
-        damaged |= last;
-        *flat |= (last == 0) << i;
+        const int alone = decode_block(&r, scan->dc[c], scan->ac[c], &scan->predicted[c],
+                                       store ? blocks + 64 * i : NULL, store);
+        damaged |= alone;
+        *flat |= (alone & 1) << i;
     }
     scan->bits = r.bits;
     scan->count = r.count;
