@@ -176,6 +176,7 @@ typedef struct img_baseline img_baseline;
 typedef struct {
     img_jpeg *jpeg;
     img_baseline *baseline;
+    int64_t own;            /* pictures that image_baseline.c has decoded */
     img_plan plan;
     img_buffer segment;     /* entropy-coded bytes of a JPEG, without stuffing */
     img_buffer planes;      /* components as decoded, two rows of MCUs of each */
@@ -258,7 +259,7 @@ typedef struct {
 
 typedef struct {
     int eighths;  /* decoded size: 8 is the full one */
-    int fast;     /* chroma is repeated, not interpolated */
+    int fast;     /* chroma is repeated, not interpolated, and rows may be img_late_to_rgbx's */
     int channels; /* 1: luma only, 4: RGBX */
 } img_decoding;
 
@@ -270,6 +271,9 @@ int img_jpeg_start(img_scratch *scratch, const img_decoding *how, const img_wind
 /* The next row of the window, valid until the next call; exactly window.height calls. IMG_AGAIN: call img_jpeg_again,
  * start anew, and take no row for good until the finish. */
 int img_jpeg_row(img_scratch *scratch, const uint8_t **row, char *message);
+/* Whether rows are Cb, Cr, Y, 255: colours are converted after a resize has left fewer pixels. */
+int img_jpeg_is_late(const img_scratch *scratch);
+void img_late_to_rgbx(uint8_t *pixels, int64_t count);
 /* Check that nothing of the picture is missing, also below the window. */
 int img_jpeg_finish(img_scratch *scratch, char *message);
 /* From now on what is missing is gray: rows are given whatever the data, and finish says IMG_CUT. */

@@ -21,11 +21,11 @@ typedef struct {
     int32_t end[17];                      /* behind the last code of a length, as 16 bits */
     int32_t offset[17];                   /* from a code of a length to the place of its symbol */
     uint8_t bits[17], symbols[256];
-    int made;                             /* the largest size of a value it takes; 0: nothing there */
+    int made;                             /* 1: of DC, 2: of AC, 0: nothing there */
 } img_huffman;
 
 /* Make a table from a DHT's counts and symbols, if it isn't that already. -1: not one that this decoder takes. */
-int img_huffman_make(img_huffman *table, const uint8_t *bits, const uint8_t *symbols, int largest_size);
+int img_huffman_make(img_huffman *table, int ac, const uint8_t *bits, const uint8_t *symbols);
 
 /* Where the decoder is in a scan. */
 typedef struct {
@@ -57,7 +57,7 @@ int img_scan_mcu(img_scan *scan, int16_t *blocks, int *flat);
 typedef struct {
     int64_t height, width;
     int components;             /* 1, or 3: YCbCr with one block of each chroma in an MCU */
-    int h, v;                   /* blocks of luma in an MCU */
+    int h, v;                   /* blocks of luma in an MCU of three components */
     int restart_interval;
     const uint16_t *quant[3];   /* in natural order */
     const uint8_t *dc_bits[3], *dc_symbols[3], *ac_bits[3], *ac_symbols[3]; /* as in a DHT; bits[0] is nothing */
@@ -70,6 +70,9 @@ int img_baseline_start(img_scratch *scratch, const img_picture *picture, const i
                        const img_window *window);
 int img_baseline_row(img_scratch *scratch, const uint8_t **row);
 int img_baseline_finish(const img_scratch *scratch);
+/* Whether rows are Cb, Cr, Y, 255. */
+int img_baseline_is_late(const img_scratch *scratch);
+uint64_t img_baseline_bytes(void);
 void img_baseline_free(img_baseline *baseline);
 
 /* ---- Coefficients ---- */
@@ -81,9 +84,11 @@ void img_idct_pair(const int16_t *first, const int16_t *second, const uint16_t *
  * and up to IMG_PAD behind; writes up to 2 * IMG_PAD behind. */
 void img_upsample_h2v2(uint8_t *out, const uint8_t *row, const uint8_t *near, int64_t count);
 void img_upsample_h2v1(uint8_t *out, const uint8_t *row, int64_t count);
-void img_upsample_repeat(uint8_t *out, const uint8_t *row, int64_t count);
 /* YCbCr to RGBX; reads and writes up to IMG_PAD and 4 * IMG_PAD bytes behind. */
 void img_ycc_to_rgbx(uint8_t *out, const uint8_t *y, const uint8_t *cb, const uint8_t *cr, int64_t count);
 void img_y_to_rgbx(uint8_t *out, const uint8_t *y, int64_t count);
+/* The same to pixels for img_late_to_rgbx, from chroma as wide as luma or half as wide. */
+void img_ycc_to_late(uint8_t *out, const uint8_t *y, const uint8_t *cb, const uint8_t *cr, int64_t count);
+void img_ycc_to_late_doubled(uint8_t *out, const uint8_t *y, const uint8_t *cb, const uint8_t *cr, int64_t count);
 
 #endif

@@ -195,13 +195,6 @@ AVX2 void img_upsample_h2v1(uint8_t *out, const uint8_t *row, int64_t count) {
     }
 }
 
-AVX2 void img_upsample_repeat(uint8_t *out, const uint8_t *row, int64_t count) {
-    for (int64_t i = 0; i < count; i += 32) {
-        const __m256i here = load(row + i);
-        store_pairs(out + 2 * i, _mm256_unpacklo_epi8(here, here), _mm256_unpackhi_epi8(here, here));
-    }
-}
-
 /* ---- Colours ---- */
 
 /* round(x * 2^16) of 1.402 - 1, 1.772 - 2, -0.344136 and 1 - 0.714136 */
@@ -225,12 +218,26 @@ INLINE __m256i green(__m256i cb, __m256i cr) {
     return _mm256_sub_epi16(_mm256_packs_epi32(low, high), cr);
 }
 
-/* Sixteen pixels from 16-bit channels, which are clamped. */
-INLINE void store_rgbx(uint8_t *out, __m256i r, __m256i g, __m256i b) {
-    const __m256i join = _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15));
-    const __m256i rg = _mm256_shuffle_epi8(_mm256_packus_epi16(r, g), join);
-    const __m256i bx = _mm256_shuffle_epi8(_mm256_packus_epi16(b, _mm256_set1_epi16(255)), join);
-    const __m256i low = _mm256_unpacklo_epi16(rg, bx), high = _mm256_unpackhi_epi16(rg, bx);
+/* Eight pixels of each half from 16-bit channels, which are clamped: the first four of both halves, and the last four. */
+INLINE void join(__m256i r, __m256i g, __m256i b, __m256i *low, __m256i *high) {
+    const __m256i order = _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15));
+    const __m256i rg = _mm256_shuffle_epi8(_mm256_packus_epi16(r, g), order);
+    const __m256i bx = _mm256_shuffle_epi8(_mm256_packus_epi16(b, _mm256_set1_epi16(255)), order);
+    *low = _mm256_unpacklo_epi16(rg, bx);
+    *high = _mm256_unpackhi_epi16(rg, bx);
+}
+
+INLINE void convert(__m256i y, __m256i cb, __m256i cr, __m256i *low, __m256i *high) {
+    const __m256i centre = _mm256_set1_epi16(128);
+    cb = _mm256_sub_epi16(cb, centre);
+    cr = _mm256_sub_epi16(cr, centre);
+    const __m256i r = _mm256_add_epi16(_mm256_add_epi16(y, cr), scaled(cr, F_0_402));
+    const __m256i g = _mm256_add_epi16(y, green(cb, cr));
+    const __m256i b = _mm256_add_epi16(_mm256_add_epi16(y, _mm256_add_epi16(cb, cb)), scaled(cb, F_0_228));
+    join(r, g, b, low, high);
+}
+
+INLINE void store_pixels(uint8_t *out, __m256i low, __m256i high) {
     _mm256_storeu_si256((__m256i *)out, _mm256_permute2x128_si256(low, high, 0x20));
     _mm256_storeu_si256((__m256i *)(out + 32), _mm256_permute2x128_si256(low, high, 0x31));
 }
@@ -238,21 +245,58 @@ INLINE void store_rgbx(uint8_t *out, __m256i r, __m256i g, __m256i b) {
 INLINE __m256i sixteen(const uint8_t *p) { return _mm256_cvtepu8_epi16(_mm_loadu_si128((const __m128i *)p)); }
 
 AVX2 void img_ycc_to_rgbx(uint8_t *out, const uint8_t *y, const uint8_t *cb, const uint8_t *cr, int64_t count) {
-    const __m256i centre = _mm256_set1_epi16(128);
+    __m256i low, high;
     for (int64_t i = 0; i < count; i += 16) {
-        const __m256i light = sixteen(y + i);
-        const __m256i blue = _mm256_sub_epi16(sixteen(cb + i), centre), red = _mm256_sub_epi16(sixteen(cr + i), centre);
-        const __m256i r = _mm256_add_epi16(_mm256_add_epi16(light, red), scaled(red, F_0_402));
-        const __m256i g = _mm256_add_epi16(light, green(blue, red));
-        const __m256i b = _mm256_add_epi16(_mm256_add_epi16(light, _mm256_add_epi16(blue, blue)), scaled(blue, F_0_228));
-        store_rgbx(out + 4 * i, r, g, b);
+        convert(sixteen(y + i), sixteen(cb + i), sixteen(cr + i), &low, &high);
+        store_pixels(out + 4 * i, low, high);
     }
 }
 
 AVX2 void img_y_to_rgbx(uint8_t *out, const uint8_t *y, int64_t count) {
+    __m256i low, high;
     for (int64_t i = 0; i < count; i += 16) {
         const __m256i light = sixteen(y + i);
-        store_rgbx(out + 4 * i, light, light, light);
+        join(light, light, light, &low, &high);
+        store_pixels(out + 4 * i, low, high);
+    }
+}
+
+/* ---- Colours converted late: pixels of Cb, Cr, Y, 255 ---- */
+
+AVX2 void img_ycc_to_late(uint8_t *out, const uint8_t *y, const uint8_t *cb, const uint8_t *cr, int64_t count) {
+    const __m256i full = _mm256_set1_epi16((short)0xFF00);
+    for (int64_t i = 0; i < count; i += 16) {
+        const __m256i light = _mm256_or_si256(sixteen(y + i), full);
+        const __m256i colour = _mm256_or_si256(sixteen(cb + i), _mm256_slli_epi16(sixteen(cr + i), 8));
+        store_pixels(out + 4 * i, _mm256_unpacklo_epi16(colour, light), _mm256_unpackhi_epi16(colour, light));
+    }
+}
+
+AVX2 void img_ycc_to_late_doubled(uint8_t *out, const uint8_t *y, const uint8_t *cb, const uint8_t *cr, int64_t count) {
+    const __m256i full = _mm256_set1_epi16((short)0xFF00);
+    for (int64_t i = 0; i < count; i += 16, cb += 8, cr += 8) {
+        const __m256i light = _mm256_or_si256(sixteen(y + i), full);
+        const __m256i two = _mm256_cvtepu16_epi32(_mm_unpacklo_epi8(_mm_loadl_epi64((const __m128i *)cb),
+                                                                    _mm_loadl_epi64((const __m128i *)cr)));
+        const __m256i colour = _mm256_or_si256(two, _mm256_slli_epi32(two, 16));
+        store_pixels(out + 4 * i, _mm256_unpacklo_epi16(colour, light), _mm256_unpackhi_epi16(colour, light));
+    }
+}
+
+AVX2 void img_late_to_rgbx(uint8_t *pixels, int64_t count) {
+    const __m256i byte = _mm256_set1_epi32(255);
+    __m256i low, high;
+    for (int64_t i = 0; i < count; i += 16) {
+        __m256i *a = (__m256i *)(pixels + 4 * i);
+        const __m256i one = _mm256_loadu_si256(a), two = _mm256_loadu_si256(a + 1);
+        const __m256i cb = _mm256_packus_epi32(_mm256_and_si256(one, byte), _mm256_and_si256(two, byte));
+        const __m256i cr = _mm256_packus_epi32(_mm256_and_si256(_mm256_srli_epi32(one, 8), byte),
+                                               _mm256_and_si256(_mm256_srli_epi32(two, 8), byte));
+        const __m256i y = _mm256_packus_epi32(_mm256_and_si256(_mm256_srli_epi32(one, 16), byte),
+                                              _mm256_and_si256(_mm256_srli_epi32(two, 16), byte));
+        convert(y, cb, cr, &low, &high); /* packing has put the first four of `one` and `two` into the first half ... */
+        _mm256_storeu_si256(a, low);     /* ... so that these come out in order */
+        _mm256_storeu_si256(a + 1, high);
     }
 }
 #else

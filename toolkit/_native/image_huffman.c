@@ -23,6 +23,10 @@ static const uint8_t natural_order[256] = {
     53, 60, 61, 54, 47, 55, 62, 63, EIGHT, EIGHT, EIGHT, EIGHT, EIGHT, EIGHT, EIGHT, EIGHT, EIGHT, EIGHT, EIGHT, EIGHT,
     EIGHT, EIGHT, EIGHT, EIGHT, EIGHT, EIGHT, EIGHT, EIGHT, EIGHT, EIGHT, EIGHT, EIGHT};
 
+/* Bits of a value, at 8 bits a sample. */
+#define LARGEST_DC 11
+#define LARGEST_AC 10
+
 #define LAST 63 /* place of a block's last coefficient */
 #define END 128 /* the step of an end of block: behind whatever a run can reach */
 
@@ -54,18 +58,18 @@ static void add_second_codes(img_huffman *table) {
     }
 }
 
-int img_huffman_make(img_huffman *table, const uint8_t *bits, const uint8_t *symbols, int largest_size) {
-    if (table->made == largest_size && memcmp(table->bits, bits, 17) == 0 && memcmp(table->symbols, symbols, 256) == 0)
+int img_huffman_make(img_huffman *table, int ac, const uint8_t *bits, const uint8_t *symbols) {
+    if (table->made == 1 + ac && memcmp(table->bits, bits, 17) == 0 && memcmp(table->symbols, symbols, 256) == 0)
         return 0;
     table->made = 0;
     memset(table->single, 0, sizeof table->single);
     int32_t code = 0, at = 0;
     for (int length = 1; length <= 16; length++, code <<= 1) {
-        if (at + bits[length] > 256 || code + bits[length] > 1 << length)
+        if (at + bits[length] > 256 || code + bits[length] >= 1 << length) /* no code is all ones */
             return -1;
         table->offset[length] = at - code;
         for (int i = 0; i < bits[length]; i++, at++, code++) {
-            if ((symbols[at] & 15) > largest_size)
+            if (ac ? (symbols[at] & 15) > LARGEST_AC : symbols[at] > LARGEST_DC)
                 return -1;
             const uint64_t entry = fields(length, symbols[at], 0);
             for (int j = 0; length <= IMG_HUFFMAN_LOOK && j < 1 << (IMG_HUFFMAN_LOOK - length); j++)
@@ -76,7 +80,7 @@ int img_huffman_make(img_huffman *table, const uint8_t *bits, const uint8_t *sym
     add_second_codes(table);
     memcpy(table->bits, bits, 17);
     memcpy(table->symbols, symbols, 256);
-    table->made = largest_size;
+    table->made = 1 + ac;
     return 0;
 }
 

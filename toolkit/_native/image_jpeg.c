@@ -250,6 +250,9 @@ static int describe(const struct jpeg_decompress_struct *info, img_picture *pict
         const jpeg_component_info *component = info->cur_comp_info[c];
         if (component != &info->comp_info[c] || (c > 0 && (component->h_samp_factor != 1 || component->v_samp_factor != 1)))
             return 0;
+        if ((unsigned)component->quant_tbl_no >= NUM_QUANT_TBLS || (unsigned)component->dc_tbl_no >= NUM_HUFF_TBLS ||
+            (unsigned)component->ac_tbl_no >= NUM_HUFF_TBLS)
+            return 0;
         const JQUANT_TBL *quant = info->quant_tbl_ptrs[component->quant_tbl_no];
         const JHUFF_TBL *dc = info->dc_huff_tbl_ptrs[component->dc_tbl_no];
         const JHUFF_TBL *ac = info->ac_huff_tbl_ptrs[component->ac_tbl_no];
@@ -402,13 +405,18 @@ static int check_complete(img_jpeg *jpeg, char *message) {
 }
 
 int img_jpeg_finish(img_scratch *scratch, char *message) {
-    if (scratch->jpeg->ours)
-        return img_baseline_finish(scratch);
+    if (scratch->jpeg->ours) {
+        int found = img_baseline_finish(scratch);
+        scratch->own += found == IMG_OK;
+        return found;
+    }
     int status = check_complete(scratch->jpeg, message);
     return status == IMG_TRUNCATED && scratch->jpeg->tolerant ? IMG_CUT : status;
 }
 
 void img_jpeg_tolerate(img_scratch *scratch) { scratch->jpeg->tolerant = 1; }
+
+int img_jpeg_is_late(const img_scratch *scratch) { return scratch->jpeg->ours && img_baseline_is_late(scratch); }
 
 void img_jpeg_again(img_scratch *scratch) {
     scratch->jpeg->plain = 1;

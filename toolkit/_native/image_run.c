@@ -26,6 +26,7 @@ typedef struct {
     int64_t step_x, step_y;   /* bytes to the next pixel and row; negative where the picture is turned */
     int channels;             /* bytes of a pixel: 1, 3 or 4 */
     int gray, premultiply;    /* what becomes of a row before anything else */
+    int late;                 /* and of a resized one: img_late_to_rgbx */
     int64_t columns;          /* of the window */
 } source;
 
@@ -197,6 +198,8 @@ static int run_rows(const axes *a, source *from, const sink *to, img_scratch *sc
         }
         if (from->premultiply)
             img_unpremultiply((uint8_t *)row, to->stage->x.keep);
+        if (from->late)
+            img_late_to_rgbx((uint8_t *)row, to->stage->x.keep);
         emit(to, i, row);
     }
     return IMG_OK;
@@ -396,6 +399,7 @@ static int run_open(const img_program *program, img_scratch *scratch, const img_
                    .gray = gray && how.channels == 4};
     status = from.streams ? img_jpeg_start(scratch, &how, &window, message)
                           : turn(t, &how, stored_h, stored_w, &window, scratch, &from, message);
+    from.late = img_jpeg_is_late(scratch);
     if (status == IMG_OK)
         status = run_stages(program, &a, &from, scratch, out, out_h, out_w, message);
     return status == IMG_OK ? img_jpeg_finish(scratch, message) : status;

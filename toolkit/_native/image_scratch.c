@@ -25,7 +25,7 @@ void img_scratch_free(img_scratch *scratch) {
 }
 
 int64_t img_scratch_bytes(const img_scratch *scratch) {
-    uint64_t bytes = sizeof *scratch;
+    uint64_t bytes = sizeof *scratch + (scratch->baseline != NULL ? img_baseline_bytes() : 0);
     for (int i = 0; buffer_of(scratch, i) != NULL; i++)
         bytes += buffer_of(scratch, i)->size;
     return (int64_t)bytes;
