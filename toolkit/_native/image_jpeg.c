@@ -1,5 +1,6 @@
-/* Reads a window of a JPEG with libjpeg-turbo: only the blocks it needs, bit for bit what a full decode gives,
- * unless less is asked for: fewer eighths of its size, repeated chroma, or luma only.
+/* Reads a window of a JPEG: only the blocks it needs, bit for bit what a full decode gives, unless less is asked for:
+ * fewer eighths of its size, repeated chroma, or luma only. libjpeg-turbo reads the header; image_baseline.c then decodes
+ * what it takes, libjpeg-turbo the rest.
  *
  * Columns are cut with jpeg_crop_scanline, rows above the window with jpeg_skip_scanlines (Huffman decoding only), and
  * nothing below the window is decoded. The exact settings are libjpeg's defaults, as in Pillow: slow integer DCT, fancy upsampling.
