@@ -153,6 +153,7 @@ typedef struct {
     const int16_t *split;   /* [padded][pairs][high and low part][2 taps]: coefficient = high << IMG_SPLIT | low */
     const int16_t *wide;    /* [padded / lanes][pairs][high, low][lanes][4 channels][2 taps]; NULL without lanes */
     int64_t lanes;          /* outputs side by side in `wide`: 2 for AVX2, 4 for AVX-512, 0 */
+    int coarse;             /* all low parts are zero */
     const uint8_t *index;   /* [padded / 4][64] with 4 lanes: which of 64 source bytes goes where; else NULL */
 } img_axis;
 
@@ -162,6 +163,7 @@ typedef struct {
     int64_t in, out, first, count, lanes;
     double from, length;
     int filter, mirrored;
+    int coarse; /* coefficients of 11 bits */
 } img_resize;
 
 typedef struct {
@@ -259,7 +261,7 @@ typedef struct {
 
 typedef struct {
     int eighths;  /* decoded size: 8 is the full one */
-    int fast;     /* chroma is repeated, not interpolated, and rows may be img_late_to_rgbx's */
+    int fast;     /* chroma is repeated, the resize is coarse, and rows may be img_late_to_rgbx's */
     int channels; /* 1: luma only, 4: RGBX */
 } img_decoding;
 

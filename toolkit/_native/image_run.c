@@ -122,20 +122,20 @@ static void nearest(uint8_t *out, const uint8_t *row, const img_axis *axis) {
         memcpy(out + 4 * i, row + 4 * (int64_t)axis->start[i], 4);
 }
 
-/* A side of a stage whose input was decoded at `eighths` of its size; sample 0 of that lies `shift` behind its edge. */
-static int prepare_side(const img_stage *stage, const img_side *side, int eighths, double shift, int64_t decoded,
-                        int64_t lanes, img_axis_cache *cache, img_axis *axis, int *resizes) {
-    *resizes = side->resized != side->length || eighths != 8;
+/* A side of a stage whose input was decoded as `how` says; sample 0 of that lies `shift` behind its edge. */
+static int prepare_side(const img_stage *stage, const img_side *side, const img_decoding *how, double shift,
+                        int64_t decoded, int64_t lanes, img_axis_cache *cache, img_axis *axis, int *resizes) {
+    *resizes = side->resized != side->length || how->eighths != 8;
     if (!*resizes) {
         img_keep_axis(side->from + side->first, side->keep, axis);
         return IMG_OK;
     }
-    double scale = eighths / 8.0, from = (double)side->from * scale + shift, length = (double)side->length * scale;
+    double scale = how->eighths / 8.0, from = (double)side->from * scale + shift, length = (double)side->length * scale;
     int64_t begin = (int64_t)from, end = (int64_t)ceil(from + length);
     end = end < decoded ? end : decoded;
     img_resize resize = {.in = end - begin, .out = side->resized, .first = side->first, .count = side->keep,
                          .lanes = lanes, .from = from - (double)begin, .length = length, .filter = stage->filter,
-                         .mirrored = side->mirrored};
+                         .mirrored = side->mirrored, .coarse = how->fast};
     int status = img_make_axis(cache, &resize, axis);
     axis->first += begin;
     axis->last += begin;
@@ -143,10 +143,12 @@ static int prepare_side(const img_stage *stage, const img_side *side, int eighth
 }
 
 static int prepare(const img_stage *stage, axes *made, img_scratch *scratch, char *message) {
-    int status = prepare_side(stage, &stage->x, 8, 0.0, stage->x.in, img_current_kernels()->lanes, &scratch->axes[0],
-                              &made->x, &made->resize_x);
+    const img_decoding whole = {.eighths = 8};
+    int status = prepare_side(stage, &stage->x, &whole, 0.0, stage->x.in, img_current_kernels()->lanes,
+                              &scratch->axes[0], &made->x, &made->resize_x);
     if (status == IMG_OK)
-        status = prepare_side(stage, &stage->y, 8, 0.0, stage->y.in, 0, &scratch->axes[1], &made->y, &made->resize_y);
+        status = prepare_side(stage, &stage->y, &whole, 0.0, stage->y.in, 0, &scratch->axes[1], &made->y,
+                              &made->resize_y);
     if (status != IMG_OK)
         snprintf(message, IMG_MESSAGE, "no memory for resize coefficients");
     return status;
@@ -385,10 +387,10 @@ static int run_open(const img_program *program, img_scratch *scratch, const img_
     const double over_h = t.flip_y ? (double)stored_h - (double)header->height * eighths / 8 : 0.0;
     const double over_w = t.flip_x ? (double)stored_w - (double)header->width * eighths / 8 : 0.0;
     axes a;
-    status = prepare_side(stage, &stage->x, eighths, t.transposed ? over_h : over_w, t.transposed ? stored_h : stored_w,
+    status = prepare_side(stage, &stage->x, &how, t.transposed ? over_h : over_w, t.transposed ? stored_h : stored_w,
                           img_current_kernels()->lanes, &scratch->axes[0], &a.x, &a.resize_x);
     if (status == IMG_OK)
-        status = prepare_side(stage, &stage->y, eighths, t.transposed ? over_w : over_h,
+        status = prepare_side(stage, &stage->y, &how, t.transposed ? over_w : over_h,
                               t.transposed ? stored_w : stored_h, 0, &scratch->axes[1], &a.y, &a.resize_y);
     if (status != IMG_OK) {
         snprintf(message, IMG_MESSAGE, "no memory for resize coefficients");
