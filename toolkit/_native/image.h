@@ -20,6 +20,7 @@ enum {
     IMG_TOO_LARGE = 5,
     IMG_NO_MEMORY = 6,
     IMG_CUT = 7, /* truncated, and the program takes that: the result is there */
+    IMG_AGAIN = 8, /* damaged or rare: to be decoded once more, by libjpeg-turbo, which says what it is */
 };
 
 #define IMG_MESSAGE 256 /* bytes of one sample's message, with its final zero */
@@ -152,6 +153,7 @@ typedef struct {
     const int16_t *split;   /* [padded][pairs][high and low part][2 taps]: coefficient = high << IMG_SPLIT | low */
     const int16_t *wide;    /* [padded / lanes][pairs][high, low][lanes][4 channels][2 taps]; NULL without lanes */
     int64_t lanes;          /* outputs side by side in `wide`: 2 for AVX2, 4 for AVX-512, 0 */
+    int coarse;             /* all low parts are zero */
     const uint8_t *index;   /* [padded / 4][64] with 4 lanes: which of 64 source bytes goes where; else NULL */
 } img_axis;
 
@@ -161,6 +163,7 @@ typedef struct {
     int64_t in, out, first, count, lanes;
     double from, length;
     int filter, mirrored;
+    int coarse; /* coefficients of 11 bits */
 } img_resize;
 
 typedef struct {
@@ -170,10 +173,15 @@ typedef struct {
 } img_axis_cache;
 
 typedef struct img_jpeg img_jpeg;
+typedef struct img_baseline img_baseline;
 
 typedef struct {
     img_jpeg *jpeg;
+    img_baseline *baseline;
+    int64_t own;            /* pictures that image_baseline.c has decoded */
     img_plan plan;
+    img_buffer segment;     /* entropy-coded bytes of a JPEG, without stuffing */
+    img_buffer planes;      /* components as decoded, two rows of MCUs of each */
     img_buffer rows;        /* rows fresh from the decoder */
     img_buffer line;        /* one source row brought into RGBX order */
     img_buffer ring;        /* horizontally resized rows that wait for the vertical pass */
@@ -253,7 +261,7 @@ typedef struct {
 
 typedef struct {
     int eighths;  /* decoded size: 8 is the full one */
-    int fast;     /* chroma is repeated, not interpolated */
+    int fast;     /* chroma is repeated, the resize is coarse, and rows may be img_late_to_rgbx's */
     int channels; /* 1: luma only, 4: RGBX */
 } img_decoding;
 
@@ -262,12 +270,18 @@ int img_jpeg_open(img_scratch *scratch, const uint8_t *data, int64_t length, int
                   char *message);
 /* Prepare to read exactly the pixels of `window`, of the picture as decoded. */
 int img_jpeg_start(img_scratch *scratch, const img_decoding *how, const img_window *window, char *message);
-/* The next row of the window, valid until the next call; exactly window.height calls. */
+/* The next row of the window, valid until the next call; exactly window.height calls. IMG_AGAIN: call img_jpeg_again,
+ * start anew, and take no row for good until the finish. */
 int img_jpeg_row(img_scratch *scratch, const uint8_t **row, char *message);
+/* Whether rows are Cb, Cr, Y, 255: colours are converted after a resize has left fewer pixels. */
+int img_jpeg_is_late(const img_scratch *scratch);
+void img_late_to_rgbx(uint8_t *pixels, int64_t count);
 /* Check that nothing of the picture is missing, also below the window. */
 int img_jpeg_finish(img_scratch *scratch, char *message);
 /* From now on what is missing is gray: rows are given whatever the data, and finish says IMG_CUT. */
 void img_jpeg_tolerate(img_scratch *scratch);
+/* Back to the header, with libjpeg-turbo alone from here on. */
+void img_jpeg_again(img_scratch *scratch);
 void img_jpeg_close(img_scratch *scratch);
 void img_jpeg_free(img_jpeg *jpeg);
 

@@ -72,7 +72,7 @@ cdef extern from "image.h" nogil:
         size_t size
 
     ctypedef struct img_scratch:
-        pass
+        int64_t own
 
     ctypedef struct img_op:
         int32_t kind, filter
@@ -124,6 +124,7 @@ cdef extern from "image.h" nogil:
                       img_header *header, char *message)
     int img_jpeg_start(img_scratch *scratch, const img_decoding *how, const img_window *window, char *message)
     int img_jpeg_row(img_scratch *scratch, const uint8_t **row, char *message)
+    void img_jpeg_again(img_scratch *scratch)
     void img_jpeg_close(img_scratch *scratch)
     int img_open(const img_program *program, img_scratch *scratch, const uint8_t *data, int64_t length,
                  img_header *header, char *message)
@@ -239,6 +240,11 @@ cdef class Scratch:
     def nbytes(self):
         """Bytes it holds between calls. While a call runs, libjpeg holds some more (progressive: 6 bytes a pixel)."""
         return img_scratch_bytes(self.memory) + <int64_t>self.messages.size
+
+    @property
+    def own_decodes(self):
+        """Pictures that toolkit's decoder for sequential JPEGs has decoded; libjpeg-turbo has decoded the others."""
+        return self.memory.own
 
     def message(self, int64_t index):
         """Return what went wrong with a sample of the latest `run` ("" when nothing did).
@@ -603,8 +609,8 @@ def probe(const uint8_t[::1] data not None):
 
 
 def _decode_eighth(const uint8_t[::1] data not None, Scratch scratch not None):
-    """Decode a whole JPEG at an eighth of its size and drop the pixels: what benchmarks call the floor, since Huffman
-    decoding can't be skipped. Raises ImageError.
+    """Decode a whole JPEG at an eighth of its size with libjpeg-turbo and drop the pixels: what benchmarks call the floor,
+    since Huffman decoding can't be skipped. Raises ImageError.
     """
     cdef char *message
     cdef int status
@@ -620,6 +626,7 @@ def _decode_eighth(const uint8_t[::1] data not None, Scratch scratch not None):
     with nogil:
         status = img_jpeg_open(scratch.memory, bytes_, length, IMG_MAX_PIXELS, &header, message)
         if status == IMG_OK:
+            img_jpeg_again(scratch.memory)
             window.top = window.left = 0
             window.height, window.width = (header.height + 7) // 8, (header.width + 7) // 8
             status = img_jpeg_start(scratch.memory, &how, &window, message)

@@ -74,6 +74,19 @@ static int32_t rounded(double weight) {
     return (int32_t)((weight < 0.0 ? -0.5 : 0.5) + weight * (double)(1 << IMG_PRECISION));
 }
 
+/* Leave only the high halves of coefficients, the rest of which goes to the largest one: a product less for each. */
+static void coarsen(int32_t *coefficients, int64_t taps) {
+    const int32_t one = 1 << IMG_SPLIT;
+    int64_t largest = 0;
+    int32_t rest = 1 << IMG_PRECISION;
+    for (int64_t i = 0; i < taps; i++) {
+        coefficients[i] = (coefficients[i] + one / 2) >> IMG_SPLIT << IMG_SPLIT;
+        rest -= coefficients[i];
+        largest = coefficients[i] > coefficients[largest] ? i : largest;
+    }
+    coefficients[largest] += rest;
+}
+
 /* ---- For SIMD ---- */
 
 static void split(const img_axis *axis, int16_t *out) {
@@ -174,6 +187,8 @@ static int make_filtered(img_buffer *memory, const img_resize *r, img_axis *axis
             coefficients[i * (int64_t)taps + lead + (r->mirrored ? count - 1 - j : j)] =
                 rounded(sum != 0.0 ? weights[j] / sum : weights[j]);
         start[i] = (int32_t)(low - axis->first - lead);
+        if (r->coarse)
+            coarsen(coefficients + i * (int64_t)taps, (int64_t)taps);
     }
     for (int64_t i = r->count; i < axis->padded; i++)
         start[i] = start[r->count - 1];
@@ -181,6 +196,7 @@ static int make_filtered(img_buffer *memory, const img_resize *r, img_axis *axis
     axis->coefficients = coefficients;
     axis->split = halves;
     split(axis, halves);
+    axis->coarse = r->coarse;
     axis->lanes = lanes == 4 && !near(axis) ? 2 : lanes;
     axis->wide = lanes ? wide : NULL;
     axis->index = axis->lanes == 4 ? index : NULL;
@@ -191,7 +207,8 @@ static int make_filtered(img_buffer *memory, const img_resize *r, img_axis *axis
 
 static int same(const img_resize *a, const img_resize *b) {
     return a->in == b->in && a->out == b->out && a->first == b->first && a->count == b->count && a->lanes == b->lanes &&
-           a->from == b->from && a->length == b->length && a->filter == b->filter && a->mirrored == b->mirrored;
+           a->from == b->from && a->length == b->length && a->filter == b->filter && a->mirrored == b->mirrored &&
+           a->coarse == b->coarse;
 }
 
 int img_make_axis(img_axis_cache *cache, const img_resize *resize, img_axis *axis) {

@@ -1,5 +1,6 @@
-/* Reads a window of a JPEG with libjpeg-turbo: only the blocks it needs, bit for bit what a full decode gives,
- * unless less is asked for: fewer eighths of its size, repeated chroma, or luma only.
+/* Reads a window of a JPEG: only the blocks it needs, bit for bit what a full decode gives, unless less is asked for:
+ * fewer eighths of its size, repeated chroma, or luma only. libjpeg-turbo reads the header; image_baseline.c then decodes
+ * what it takes, libjpeg-turbo the rest.
  *
  * Columns are cut with jpeg_crop_scanline, rows above the window with jpeg_skip_scanlines (Huffman decoding only), and
  * nothing below the window is decoded. The exact settings are libjpeg's defaults, as in Pillow: slow integer DCT, fancy upsampling.
@@ -17,7 +18,7 @@
 
 #include <jerror.h> /* after jpeglib.h: its list of codes depends on the version found there */
 
-#include "image.h"
+#include "image_baseline.h"
 
 #define ROWS 8        /* rows that one libjpeg call may return; few, so that they stay in the first cache */
 #define MIN_CROP 64   /* narrower windows are read at full width: libjpeg upsamples tiny widths in another way */
@@ -33,6 +34,8 @@ struct img_jpeg {
     int created;
     int scan_bomb;    /* more scans than MAX_SCANS */
     int hit_end;      /* libjpeg wanted bytes behind the end of the data */
+    int plain;        /* all of it is libjpeg's work */
+    int ours;         /* image_baseline.c gives the rows */
     int tolerant;     /* data that end too early are no error */
     int channels;     /* bytes of a decoded pixel */
     int damage;       /* the first warning that means wrong pixels, a JWRN_ code */
@@ -155,7 +158,7 @@ static img_jpeg *get(img_scratch *scratch) {
 /* A fresh decompressor for each picture: libjpeg keeps quantisation and Huffman tables from picture to picture, and one
  * that lacks its own would silently be decoded with those of its predecessor. */
 static int create(img_jpeg *jpeg, const uint8_t *data, int64_t length, char *message) {
-    jpeg->hit_end = jpeg->damage = jpeg->scan_bomb = jpeg->tolerant = 0;
+    jpeg->hit_end = jpeg->damage = jpeg->scan_bomb = jpeg->tolerant = jpeg->plain = jpeg->ours = 0;
     jpeg->info.err = jpeg_std_error(&jpeg->errors);
     jpeg->errors.error_exit = fail;
     jpeg->errors.emit_message = note;
@@ -233,9 +236,50 @@ static int may_cut(const struct jpeg_decompress_struct *info) {
     return 1;
 }
 
+/* What image_baseline.c wants to know of a picture, if its header is one of those it takes. */
+static int describe(const struct jpeg_decompress_struct *info, img_picture *picture) {
+    const int gray = info->jpeg_color_space == JCS_GRAYSCALE && info->num_components == 1;
+    const int colour = info->jpeg_color_space == JCS_YCbCr && info->num_components == 3;
+    if (info->progressive_mode || info->arith_code || info->data_precision != 8 || !(gray || colour) ||
+        info->comps_in_scan != info->num_components)
+        return 0;
+    *picture = (img_picture){.height = info->image_height, .width = info->image_width,
+                             .components = info->num_components, .h = info->comp_info[0].h_samp_factor,
+                             .v = info->comp_info[0].v_samp_factor, .restart_interval = (int)info->restart_interval,
+                             .data = info->src->next_input_byte, .length = (int64_t)info->src->bytes_in_buffer};
+    for (int c = 0; c < info->num_components; c++) {
+        const jpeg_component_info *component = info->cur_comp_info[c];
+        if (component != &info->comp_info[c] || (c > 0 && (component->h_samp_factor != 1 || component->v_samp_factor != 1)))
+            return 0;
+        if ((unsigned)component->quant_tbl_no >= NUM_QUANT_TBLS || (unsigned)component->dc_tbl_no >= NUM_HUFF_TBLS ||
+            (unsigned)component->ac_tbl_no >= NUM_HUFF_TBLS)
+            return 0;
+        const JQUANT_TBL *quant = info->quant_tbl_ptrs[component->quant_tbl_no];
+        const JHUFF_TBL *dc = info->dc_huff_tbl_ptrs[component->dc_tbl_no];
+        const JHUFF_TBL *ac = info->ac_huff_tbl_ptrs[component->ac_tbl_no];
+        if (quant == NULL || dc == NULL || ac == NULL)
+            return 0;
+        picture->quant[c] = quant->quantval;
+        picture->dc_bits[c] = dc->bits;
+        picture->dc_symbols[c] = dc->huffval;
+        picture->ac_bits[c] = ac->bits;
+        picture->ac_symbols[c] = ac->huffval;
+    }
+    return 1;
+}
+
 int img_jpeg_start(img_scratch *scratch, const img_decoding *how, const img_window *window, char *message) {
     img_jpeg *jpeg = scratch->jpeg;
     struct jpeg_decompress_struct *info = &jpeg->info;
+    img_picture picture;
+    if (!jpeg->plain && describe(info, &picture)) {
+        int status = img_baseline_start(scratch, &picture, how, window);
+        if (status == IMG_NO_MEMORY)
+            snprintf(message, IMG_MESSAGE, "no memory to decode a JPEG of %lld bytes", (long long)picture.length);
+        jpeg->ours = status == IMG_OK;
+        if (status != IMG_UNSUPPORTED)
+            return status;
+    }
     if (setjmp(jpeg->jump))
         return failure(jpeg, message);
     jpeg->channels = how->channels;
@@ -285,6 +329,8 @@ int img_jpeg_start(img_scratch *scratch, const img_decoding *how, const img_wind
 
 int img_jpeg_row(img_scratch *scratch, const uint8_t **row, char *message) {
     img_jpeg *jpeg = scratch->jpeg;
+    if (jpeg->ours)
+        return img_baseline_row(scratch, row);
     if (jpeg->next == jpeg->filled) {
         if (setjmp(jpeg->jump))
             return failure(jpeg, message);
@@ -360,11 +406,23 @@ static int check_complete(img_jpeg *jpeg, char *message) {
 }
 
 int img_jpeg_finish(img_scratch *scratch, char *message) {
+    if (scratch->jpeg->ours) {
+        int found = img_baseline_finish(scratch);
+        scratch->own += found == IMG_OK;
+        return found;
+    }
     int status = check_complete(scratch->jpeg, message);
     return status == IMG_TRUNCATED && scratch->jpeg->tolerant ? IMG_CUT : status;
 }
 
 void img_jpeg_tolerate(img_scratch *scratch) { scratch->jpeg->tolerant = 1; }
+
+int img_jpeg_is_late(const img_scratch *scratch) { return scratch->jpeg->ours && img_baseline_is_late(scratch); }
+
+void img_jpeg_again(img_scratch *scratch) {
+    scratch->jpeg->plain = 1;
+    scratch->jpeg->ours = 0;
+}
 
 void img_jpeg_close(img_scratch *scratch) {
     img_jpeg *jpeg = scratch->jpeg;

@@ -26,6 +26,7 @@ typedef struct {
     int64_t step_x, step_y;   /* bytes to the next pixel and row; negative where the picture is turned */
     int channels;             /* bytes of a pixel: 1, 3 or 4 */
     int gray, premultiply;    /* what becomes of a row before anything else */
+    int late;                 /* and of a resized one: img_late_to_rgbx */
     int64_t columns;          /* of the window */
 } source;
 
@@ -121,20 +122,20 @@ static void nearest(uint8_t *out, const uint8_t *row, const img_axis *axis) {
         memcpy(out + 4 * i, row + 4 * (int64_t)axis->start[i], 4);
 }
 
-/* A side of a stage whose input was decoded at `eighths` of its size; sample 0 of that lies `shift` behind its edge. */
-static int prepare_side(const img_stage *stage, const img_side *side, int eighths, double shift, int64_t decoded,
-                        int64_t lanes, img_axis_cache *cache, img_axis *axis, int *resizes) {
-    *resizes = side->resized != side->length || eighths != 8;
+/* A side of a stage whose input was decoded as `how` says; sample 0 of that lies `shift` behind its edge. */
+static int prepare_side(const img_stage *stage, const img_side *side, const img_decoding *how, double shift,
+                        int64_t decoded, int64_t lanes, img_axis_cache *cache, img_axis *axis, int *resizes) {
+    *resizes = side->resized != side->length || how->eighths != 8;
     if (!*resizes) {
         img_keep_axis(side->from + side->first, side->keep, axis);
         return IMG_OK;
     }
-    double scale = eighths / 8.0, from = (double)side->from * scale + shift, length = (double)side->length * scale;
+    double scale = how->eighths / 8.0, from = (double)side->from * scale + shift, length = (double)side->length * scale;
     int64_t begin = (int64_t)from, end = (int64_t)ceil(from + length);
     end = end < decoded ? end : decoded;
     img_resize resize = {.in = end - begin, .out = side->resized, .first = side->first, .count = side->keep,
                          .lanes = lanes, .from = from - (double)begin, .length = length, .filter = stage->filter,
-                         .mirrored = side->mirrored};
+                         .mirrored = side->mirrored, .coarse = how->fast};
     int status = img_make_axis(cache, &resize, axis);
     axis->first += begin;
     axis->last += begin;
@@ -142,10 +143,12 @@ static int prepare_side(const img_stage *stage, const img_side *side, int eighth
 }
 
 static int prepare(const img_stage *stage, axes *made, img_scratch *scratch, char *message) {
-    int status = prepare_side(stage, &stage->x, 8, 0.0, stage->x.in, img_current_kernels()->lanes, &scratch->axes[0],
-                              &made->x, &made->resize_x);
+    const img_decoding whole = {.eighths = 8};
+    int status = prepare_side(stage, &stage->x, &whole, 0.0, stage->x.in, img_current_kernels()->lanes,
+                              &scratch->axes[0], &made->x, &made->resize_x);
     if (status == IMG_OK)
-        status = prepare_side(stage, &stage->y, 8, 0.0, stage->y.in, 0, &scratch->axes[1], &made->y, &made->resize_y);
+        status = prepare_side(stage, &stage->y, &whole, 0.0, stage->y.in, 0, &scratch->axes[1], &made->y,
+                              &made->resize_y);
     if (status != IMG_OK)
         snprintf(message, IMG_MESSAGE, "no memory for resize coefficients");
     return status;
@@ -197,6 +200,8 @@ static int run_rows(const axes *a, source *from, const sink *to, img_scratch *sc
         }
         if (from->premultiply)
             img_unpremultiply((uint8_t *)row, to->stage->x.keep);
+        if (from->late)
+            img_late_to_rgbx((uint8_t *)row, to->stage->x.keep);
         emit(to, i, row);
     }
     return IMG_OK;
@@ -366,8 +371,8 @@ int img_open(const img_program *program, img_scratch *scratch, const uint8_t *da
     return IMG_OK;
 }
 
-int img_run_open(const img_program *program, img_scratch *scratch, const img_header *header, uint64_t key, void *out,
-                 int64_t out_h, int64_t out_w, char *message) {
+static int run_open(const img_program *program, img_scratch *scratch, const img_header *header, uint64_t key, void *out,
+                    int64_t out_h, int64_t out_w, char *message) {
     const turning t = turning_of(header->orientation);
     const int64_t height = t.transposed ? header->width : header->height;
     const int64_t width = t.transposed ? header->height : header->width;
@@ -382,10 +387,10 @@ int img_run_open(const img_program *program, img_scratch *scratch, const img_hea
     const double over_h = t.flip_y ? (double)stored_h - (double)header->height * eighths / 8 : 0.0;
     const double over_w = t.flip_x ? (double)stored_w - (double)header->width * eighths / 8 : 0.0;
     axes a;
-    status = prepare_side(stage, &stage->x, eighths, t.transposed ? over_h : over_w, t.transposed ? stored_h : stored_w,
+    status = prepare_side(stage, &stage->x, &how, t.transposed ? over_h : over_w, t.transposed ? stored_h : stored_w,
                           img_current_kernels()->lanes, &scratch->axes[0], &a.x, &a.resize_x);
     if (status == IMG_OK)
-        status = prepare_side(stage, &stage->y, eighths, t.transposed ? over_w : over_h,
+        status = prepare_side(stage, &stage->y, &how, t.transposed ? over_w : over_h,
                               t.transposed ? stored_w : stored_h, 0, &scratch->axes[1], &a.y, &a.resize_y);
     if (status != IMG_OK) {
         snprintf(message, IMG_MESSAGE, "no memory for resize coefficients");
@@ -396,9 +401,20 @@ int img_run_open(const img_program *program, img_scratch *scratch, const img_hea
                    .gray = gray && how.channels == 4};
     status = from.streams ? img_jpeg_start(scratch, &how, &window, message)
                           : turn(t, &how, stored_h, stored_w, &window, scratch, &from, message);
+    from.late = img_jpeg_is_late(scratch);
     if (status == IMG_OK)
         status = run_stages(program, &a, &from, scratch, out, out_h, out_w, message);
     return status == IMG_OK ? img_jpeg_finish(scratch, message) : status;
+}
+
+int img_run_open(const img_program *program, img_scratch *scratch, const img_header *header, uint64_t key, void *out,
+                 int64_t out_h, int64_t out_w, char *message) {
+    int status = run_open(program, scratch, header, key, out, out_h, out_w, message);
+    if (status == IMG_AGAIN) {
+        img_jpeg_again(scratch);
+        status = run_open(program, scratch, header, key, out, out_h, out_w, message);
+    }
+    return status;
 }
 
 int img_run_jpeg(const img_program *program, img_scratch *scratch, const uint8_t *data, int64_t length, uint64_t key,

@@ -2,14 +2,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "image.h"
+#include "image_baseline.h"
 
 img_scratch *img_scratch_new(void) { return calloc(1, sizeof(img_scratch)); }
 
 static img_buffer *buffer_of(const img_scratch *scratch, int i) {
     img_scratch *s = (img_scratch *)scratch;
     img_buffer *all[] = {&s->rows,   &s->line, &s->ring,      &s->pointers,  &s->mixed,          &s->work,
-                         &s->values, &s->held, &s->pixels[0], &s->pixels[1], &s->axes[0].memory, &s->axes[1].memory};
+                         &s->values, &s->held, &s->pixels[0], &s->pixels[1], &s->axes[0].memory, &s->axes[1].memory,
+                         &s->segment, &s->planes};
     return i < (int)(sizeof all / sizeof *all) ? all[i] : NULL;
 }
 
@@ -19,11 +20,12 @@ void img_scratch_free(img_scratch *scratch) {
     for (int i = 0; buffer_of(scratch, i) != NULL; i++)
         free(buffer_of(scratch, i)->data);
     img_jpeg_free(scratch->jpeg);
+    img_baseline_free(scratch->baseline);
     free(scratch);
 }
 
 int64_t img_scratch_bytes(const img_scratch *scratch) {
-    uint64_t bytes = sizeof *scratch;
+    uint64_t bytes = sizeof *scratch + (scratch->baseline != NULL ? img_baseline_bytes() : 0);
     for (int i = 0; buffer_of(scratch, i) != NULL; i++)
         bytes += buffer_of(scratch, i)->size;
     return (int64_t)bytes;

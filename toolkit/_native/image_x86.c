@@ -17,8 +17,8 @@
 #define INLINE static inline __attribute__((always_inline)) AVX2
 
 /* Sums of two neighbouring outputs, one in each half. Sums wrap around; the total fits. */
-INLINE __m256i two_outputs(const uint8_t *row, const int32_t *start, const int16_t *wide, int64_t pairs, __m256i first,
-                           __m256i second) {
+INLINE __m256i two_outputs(const uint8_t *row, const int32_t *start, const int16_t *wide, int64_t pairs, int coarse,
+                           __m256i first, __m256i second) {
     const uint8_t *a = row + 4 * (int64_t)start[0], *b = row + 4 * (int64_t)start[1];
     const __m256i *c = (const __m256i *)wide;
     __m256i high = _mm256_setzero_si256(), low = _mm256_set1_epi32(HALF), two;
@@ -28,22 +28,22 @@ INLINE __m256i two_outputs(const uint8_t *row, const int32_t *start, const int16
                                                _mm_loadu_si128((const __m128i *)b), 1);
         two = _mm256_shuffle_epi8(four, first);
         high = _mm256_add_epi32(high, _mm256_madd_epi16(two, c[0]));
-        low = _mm256_add_epi32(low, _mm256_madd_epi16(two, c[1]));
+        low = coarse ? low : _mm256_add_epi32(low, _mm256_madd_epi16(two, c[1]));
         two = _mm256_shuffle_epi8(four, second);
         high = _mm256_add_epi32(high, _mm256_madd_epi16(two, c[2]));
-        low = _mm256_add_epi32(low, _mm256_madd_epi16(two, c[3]));
+        low = coarse ? low : _mm256_add_epi32(low, _mm256_madd_epi16(two, c[3]));
     }
     if (p < pairs) {
         two = _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadl_epi64((const __m128i *)a)),
                                       _mm_loadl_epi64((const __m128i *)b), 1);
         two = _mm256_shuffle_epi8(two, first);
         high = _mm256_add_epi32(high, _mm256_madd_epi16(two, c[0]));
-        low = _mm256_add_epi32(low, _mm256_madd_epi16(two, c[1]));
+        low = coarse ? low : _mm256_add_epi32(low, _mm256_madd_epi16(two, c[1]));
     }
     return _mm256_srai_epi32(_mm256_add_epi32(_mm256_slli_epi32(high, IMG_SPLIT), low), IMG_PRECISION);
 }
 
-INLINE void horizontal_of(uint8_t *out, const uint8_t *row, const img_axis *axis, int64_t pairs) {
+INLINE void horizontal_of(uint8_t *out, const uint8_t *row, const img_axis *axis, int64_t pairs, int coarse) {
     /* Bytes of pixels 0 and 1 (2 and 3) to r0 r1 g0 g1 b0 b1 x0 x1, each with a zero byte above it. */
     const __m256i first = _mm256_broadcastsi128_si256(
         _mm_setr_epi8(0, -1, 4, -1, 1, -1, 5, -1, 2, -1, 6, -1, 3, -1, 7, -1));
@@ -52,8 +52,8 @@ INLINE void horizontal_of(uint8_t *out, const uint8_t *row, const img_axis *axis
     const int32_t *start = axis->start;
     const int16_t *wide = axis->wide;
     for (int64_t i = 0; i < axis->padded; i += 4) {
-        __m256i left = two_outputs(row, start + i, wide, pairs, first, second);
-        __m256i right = two_outputs(row, start + i + 2, wide + 32 * pairs, pairs, first, second);
+        __m256i left = two_outputs(row, start + i, wide, pairs, coarse, first, second);
+        __m256i right = two_outputs(row, start + i + 2, wide + 32 * pairs, pairs, coarse, first, second);
         wide += 64 * pairs;
         __m256i words = _mm256_packs_epi32(left, right);
         __m256i bytes = _mm256_packus_epi16(words, words); /* outputs 0 2 0 2 | 1 3 1 3 */
@@ -62,32 +62,41 @@ INLINE void horizontal_of(uint8_t *out, const uint8_t *row, const img_axis *axis
     }
 }
 
-AVX2 static void horizontal(uint8_t *out, const uint8_t *row, const img_axis *axis) {
-    switch (axis->pairs) { /* the usual widths get their loops unrolled */
-    case 1:
-        horizontal_of(out, row, axis, 1);
-        break;
-    case 2:
-        horizontal_of(out, row, axis, 2);
-        break;
-    case 3:
-        horizontal_of(out, row, axis, 3);
-        break;
-    case 4:
-        horizontal_of(out, row, axis, 4);
-        break;
-    default:
-        horizontal_of(out, row, axis, axis->pairs);
+/* The usual widths get their loops unrolled. */
+#define BY_WIDTH(loop, ...)                                                                                            \
+    switch (axis->pairs) {                                                                                             \
+    case 1:                                                                                                            \
+        loop(__VA_ARGS__, 1, coarse);                                                                                  \
+        break;                                                                                                         \
+    case 2:                                                                                                            \
+        loop(__VA_ARGS__, 2, coarse);                                                                                  \
+        break;                                                                                                         \
+    case 3:                                                                                                            \
+        loop(__VA_ARGS__, 3, coarse);                                                                                  \
+        break;                                                                                                         \
+    default:                                                                                                           \
+        loop(__VA_ARGS__, axis->pairs, coarse);                                                                        \
     }
+
+INLINE void horizontal_by_width(uint8_t *out, const uint8_t *row, const img_axis *axis, int coarse) {
+    BY_WIDTH(horizontal_of, out, row, axis)
+}
+
+AVX2 static void horizontal(uint8_t *out, const uint8_t *row, const img_axis *axis) {
+    if (axis->coarse)
+        horizontal_by_width(out, row, axis, 1);
+    else
+        horizontal_by_width(out, row, axis, 0);
 }
 
 /* Four bytes of each half of a vector, every one with its neighbour of the next row. */
 #define FOUR(n, interleaved)                                                             \
     high##n = _mm256_add_epi32(high##n, _mm256_madd_epi16(interleaved, c_high));         \
-    low##n = _mm256_add_epi32(low##n, _mm256_madd_epi16(interleaved, c_low))
+    low##n = coarse ? low##n : _mm256_add_epi32(low##n, _mm256_madd_epi16(interleaved, c_low))
 #define TOTAL(n) _mm256_srai_epi32(_mm256_add_epi32(_mm256_slli_epi32(high##n, IMG_SPLIT), low##n), IMG_PRECISION)
 
-INLINE void vertical_of(uint8_t *out, const uint8_t *const *rows, const int16_t *split, int64_t pairs, int64_t bytes) {
+INLINE void vertical_of(uint8_t *out, const uint8_t *const *rows, const int16_t *split, int64_t bytes, int64_t pairs,
+                        int coarse) {
     const __m256i zero = _mm256_setzero_si256(), half = _mm256_set1_epi32(HALF);
     for (int64_t at = 0; at < bytes; at += 32) {
         __m256i high0 = zero, high1 = zero, high2 = zero, high3 = zero;
@@ -113,14 +122,16 @@ INLINE void vertical_of(uint8_t *out, const uint8_t *const *rows, const int16_t 
     }
 }
 
+INLINE void vertical_by_width(uint8_t *out, const uint8_t *const *rows, const img_axis *axis, int64_t i, int64_t bytes,
+                              int coarse) {
+    BY_WIDTH(vertical_of, out, rows, axis->split + 4 * i * axis->pairs, bytes)
+}
+
 AVX2 static void vertical(uint8_t *out, const uint8_t *const *rows, const img_axis *axis, int64_t i, int64_t bytes) {
-    const int16_t *split = axis->split + 4 * i * axis->pairs;
-    if (axis->pairs == 1)
-        vertical_of(out, rows, split, 1, bytes);
-    else if (axis->pairs == 2)
-        vertical_of(out, rows, split, 2, bytes);
+    if (axis->coarse)
+        vertical_by_width(out, rows, axis, i, bytes, 1);
     else
-        vertical_of(out, rows, split, axis->pairs, bytes);
+        vertical_by_width(out, rows, axis, i, bytes, 0);
 }
 
 AVX2 static void from_rgb(uint8_t *rgbx, const uint8_t *rgb, int64_t count) {
@@ -175,7 +186,7 @@ AVX2 static void reverse(uint8_t *out, const uint8_t *rgbx, int64_t count) {
     img_generic_kernels.reverse(out + 4 * i, rgbx, count - i);
 }
 
-INLINE512 void horizontal_of_512(uint8_t *out, const uint8_t *row, const img_axis *axis, int64_t pairs) {
+INLINE512 void horizontal_of_512(uint8_t *out, const uint8_t *row, const img_axis *axis, int64_t pairs, int coarse) {
     const __m512i half = _mm512_set1_epi32(HALF), next = _mm512_set1_epi8(8);
     const __mmask64 even = 0x5555555555555555;
     const __m512i *c = (const __m512i *)axis->wide, *index = (const __m512i *)axis->index;
@@ -185,7 +196,7 @@ INLINE512 void horizontal_of_512(uint8_t *out, const uint8_t *row, const img_axi
         for (int64_t p = 0; p < pairs; p++) {
             __m512i two = _mm512_maskz_permutexvar_epi8(even, order, pixels);
             high = _mm512_dpwssd_epi32(high, two, c[2 * p]);
-            low = _mm512_dpwssd_epi32(low, two, c[2 * p + 1]);
+            low = coarse ? low : _mm512_dpwssd_epi32(low, two, c[2 * p + 1]);
             order = _mm512_add_epi8(order, next);
         }
         __m512i total = _mm512_srai_epi32(_mm512_add_epi32(_mm512_slli_epi32(high, IMG_SPLIT), low), IMG_PRECISION);
@@ -194,17 +205,17 @@ INLINE512 void horizontal_of_512(uint8_t *out, const uint8_t *row, const img_axi
     }
 }
 
+INLINE512 void horizontal_512_by_width(uint8_t *out, const uint8_t *row, const img_axis *axis, int coarse) {
+    BY_WIDTH(horizontal_of_512, out, row, axis)
+}
+
 AVX512 static void horizontal_512(uint8_t *out, const uint8_t *row, const img_axis *axis) {
     if (axis->lanes != 4)
         horizontal(out, row, axis);
-    else if (axis->pairs == 1)
-        horizontal_of_512(out, row, axis, 1);
-    else if (axis->pairs == 2)
-        horizontal_of_512(out, row, axis, 2);
-    else if (axis->pairs == 3)
-        horizontal_of_512(out, row, axis, 3);
+    else if (axis->coarse)
+        horizontal_512_by_width(out, row, axis, 1);
     else
-        horizontal_of_512(out, row, axis, axis->pairs);
+        horizontal_512_by_width(out, row, axis, 0);
 }
 
 const img_kernels img_avx512_kernels = {"avx512", 4, horizontal_512, vertical, from_rgb, to_rgb, to_planes, reverse};

@@ -101,8 +101,8 @@ class CompiledImage:
 
     def kernels(self) -> list[tuple[int, str]]:
         """Return what runs each step, by the step's index."""
-        decoder = "libjpeg-turbo" + (", scaled" if self._decode.accuracy is Accuracy.FAST else "") + "; PIL if no JPEG"
-        names = [decoder]
+        scaled = ", scaled" if self._decode.accuracy is Accuracy.FAST else ""
+        names = [f"native{scaled}; libjpeg-turbo for progressive and rare JPEGs; PIL for other formats"]
         for step in self._steps[1:]:
             match step:
                 case Resize() | ResizeShort() | ResizeLong() | RandomResizedCrop():
