@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -32,6 +32,7 @@ from toolkit.loader.stats import LoaderStats, report_text
 from toolkit.loader.views import view_hash
 from toolkit.memory.budget import Budget, process_budget
 from toolkit.memory.sizes import size_text
+from toolkit.pipelines.batch_maps import BatchMap
 from toolkit.pipelines.build import compile_pipeline
 from toolkit.pipelines.slots import Pipeline
 
@@ -66,7 +67,7 @@ class Loader:
         self._stats = LoaderStats()
         self._compiled = compile_pipeline(pipeline, dataset.columns, dataset.schema) if pipeline else []
         if mesh is not None:
-            mesh.check(sample_shapes(self._stages()), complete=not (pipeline and pipeline.batch_maps))
+            mesh.check(*_columns(self._stages(), pipeline.batch_maps if pipeline else ()))
         self._arrays: Arrays = mesh or _host_arrays(options)
         self._output = BatchOutput(self._arrays, options.adapter, dataset.fetcher, _folders(dataset))
         self._budget = Budget(options.most_bytes, process_budget())
@@ -281,6 +282,16 @@ class _Iteration(Iterator[Batch]):
 
 def _host_arrays(options: LoaderOptions) -> Arrays:
     return torch_arrays(options.device) if options.output_kind is Output.TORCH else HostArrays(options.output_kind)
+
+
+def _columns(
+    stages: list[ColumnStage], maps: Sequence[BatchMap]
+) -> tuple[list[str], dict[str, tuple[int, ...] | None]]:
+    """Return the names of a batch's columns, and shapes of a sample: none where a map may change them."""
+    names = {stage.name: None for stage in stages}
+    for each in maps:
+        names = {name: None for name in (*names, *each.adds) if name not in each.drops}
+    return list(names), {} if maps else sample_shapes(stages)
 
 
 def _mask(filled: FilledBatch) -> NDArray[np.bool_]:

@@ -16,6 +16,7 @@ from toolkit.loader.engine import FilledBatch
 from toolkit.loader.fetch import Fetcher
 from toolkit.loader.stage import ColumnStage
 from toolkit.memory.pool import Allocate, aligned
+from toolkit.pipelines.functions import function_name
 
 __all__ = ["Arrays", "BatchOutput", "HostArrays", "OutputAdapter", "mesh_arrays", "sample_shapes", "torch_arrays"]
 
@@ -88,9 +89,10 @@ class BatchOutput:
         try:
             return self._adapter(batch)
         except Exception as error:
+            positions = f"{planned.positions[0]}..{planned.positions[-1]}"
             raise LoaderError(
-                f"dataset {self._dataset}, epoch {planned.epoch}, positions {planned.positions[0]}.."
-                f"{planned.positions[-1]}, output adapter {_named(self._adapter)}: {type(error).__name__}: {error}"
+                f"dataset {self._dataset}, epoch {planned.epoch}, positions {positions}, output adapter "
+                f"{function_name(self._adapter)}: {type(error).__name__}: {error}"
             ) from error
 
 
@@ -113,8 +115,3 @@ def sample_shapes(stages: list[ColumnStage]) -> dict[str, tuple[int, ...] | None
     """Return the shape of one sample of each column, None for lists."""
     one = {stage.name: stage.allocate(1, lambda nbytes: np.empty(nbytes, np.uint8)) for stage in stages}
     return {name: values.shape[1:] if isinstance(values, np.ndarray) else None for name, values in one.items()}
-
-
-def _named(adapter: OutputAdapter) -> str:
-    kind = adapter if hasattr(adapter, "__qualname__") else type(adapter)
-    return f"{kind.__module__}.{kind.__qualname__}"

@@ -86,21 +86,23 @@ class MeshArrays:
                 )
         return found[first][process_index()]
 
-    def check(self, shapes: Mapping[str, tuple[int, ...] | None], *, complete: bool) -> None:
-        """Check columns before any is read. `shapes`: a sample's, None for lists; `complete`: no batch map adds any.
+    def check(self, names: Sequence[str], shapes: Mapping[str, tuple[int, ...] | None]) -> None:
+        """Check batches before any is read: `names` of their columns, and of what is known a sample's shape.
 
         Raises:
-            UsageError: A column is a list, has no sharding, or can't be cut by it.
+            UsageError: A column is a list (None in `shapes`), has no sharding, or can't be cut by it.
         """
-        for name, shape in shapes.items() if complete else ():
+        for name in self._named:
+            if name not in names:
+                raise UsageError(
+                    f"sharding= names {name!r}, and batches have {', '.join(names)}.{did_you_mean(name, names)}"
+                )
+        for name in names:
+            placement, shape = self._placement(name), shapes.get(name, ())
             if shape is None:
                 raise UsageError(_is_a_list(name))
-            self._placement(name).ranges((self._global_batch, *shape))
-        for name in self._named if complete else ():
-            if name not in shapes:
-                raise UsageError(
-                    f"sharding= names {name!r}, and batches have {', '.join(shapes)}.{did_you_mean(name, shapes)}"
-                )
+            if name in shapes:
+                placement.ranges((self._global_batch, *shape))
 
     def columns(self, columns: Mapping[str, Any], dtypes: Mapping[str, str | None]) -> dict[str, Any]:
         """Return global arrays over this process' samples of each column.
@@ -121,17 +123,9 @@ class MeshArrays:
         free_dead_arrays()
 
     def _placed(self, name: str, values: Any, dtype: str | None) -> Any:
-        placement = self._placement(name)
         if not isinstance(values, np.ndarray):
             raise LoaderError(_is_a_list(name))
-        shape = (self._global_batch, *values.shape[1:])
-        local = sum(high - low for low, high in placement.ranges(shape))
-        if len(values) != local:
-            raise LoaderError(
-                f"column {name!r} is {values.shape} after the batch maps, and this process has {local} samples of "
-                "each batch: a map may not change the number of samples on a mesh"
-            )
-        return placement.place(typed(values, dtype), shape)
+        return self._placement(name).place(typed(values, dtype), (self._global_batch, *values.shape[1:]))
 
     def _placement(self, name: str) -> Placement:
         known = self._placements.get(name)
