@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
 __all__ = ["Batch", "MovableBatch", "Origin"]
 
 
+_pytrees: set[type[MovableBatch]] = set()  # that JAX knows
+_registering = threading.Lock()
+
+
 class MovableBatch(Mapping[str, Any]):
     """Columns by name, which Lightning and Accelerate can move to a device, and JAX takes as a pytree of them.
 
@@ -27,10 +32,8 @@ class MovableBatch(Mapping[str, Any]):
 
     def __init__(self, columns: Mapping[str, Any]) -> None:
         self._columns = dict(columns)
-        if "jax" in sys.modules:  # never imported here: whoever has it can give the batch to it
-            from toolkit.loader.device.jax_tree import register
-
-            register(type(self))
+        if type(self) not in _pytrees and "jax" in sys.modules:
+            _register(type(self))
 
     def __getitem__(self, column: str) -> Any:
         return self._columns[column]
@@ -129,6 +132,16 @@ class Batch(MovableBatch):
         if self._origin is None:
             raise self._lacks(attribute)
         return self._origin
+
+
+def _register(kind: type[MovableBatch]) -> None:
+    """Let JAX know a kind of batch, now that somebody imported it: it is never imported for this alone."""
+    from toolkit.loader.device.jax_tree import register
+
+    with _registering:
+        if kind not in _pytrees:
+            register(kind)  # which refuses a second time
+            _pytrees.add(kind)
 
 
 def _moved(value: Any, device: Any, non_blocking: bool) -> Any:

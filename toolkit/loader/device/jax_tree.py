@@ -9,18 +9,13 @@ import jax
 
 __all__ = ["register"]
 
-_known: set[type] = set()
-
 
 def register(kind: type[Mapping[str, Any]]) -> None:
-    """Register a kind of batch, made by kind(columns). May be called again.
+    """Register a kind of batch, made by kind(columns).
 
     Epoch and positions are no part of the structure, or each batch would compile a jitted function anew; nor are they
     leaves, which jax.tree.map would change.
     """
-    if kind in _known:
-        return
-    _known.add(kind)
 
     def flatten(batch: Mapping[str, Any]) -> tuple[tuple[Any, ...], tuple[str, ...]]:
         return tuple(batch.values()), tuple(batch)
