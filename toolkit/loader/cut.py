@@ -30,6 +30,7 @@ class Cut:
 
     Attributes:
         ranges: The places [low, high) of each global batch that are this rank's, in order; its slice when left out.
+        worker, workers: Of processes that deal this rank's batches out among themselves, which this is, and how many.
     """
 
     samples: int
@@ -38,6 +39,8 @@ class Cut:
     world_size: int
     remainder: Remainder
     ranges: Sequence[tuple[int, int]] | None = None
+    worker: int = 0
+    workers: int = 1
 
     @property
     def global_batch(self) -> int:
@@ -52,19 +55,21 @@ class Cut:
     def batches(self, start: int = 0) -> int:
         """Return how many batches are left of an epoch: the same number on every rank."""
         whole, rest = divmod(self.samples - start, self.global_batch)
-        return whole + (1 if rest and self.remainder is not Remainder.DROP else 0)
+        return self._own(whole + (1 if rest and self.remainder is not Remainder.DROP else 0))
 
     def planned(self, start: int = 0) -> int:
         """Return how many samples are left of an epoch for this rank."""
         whole, rest = divmod(self.samples - start, self.global_batch)
         if self.remainder is Remainder.DROP:
             rest = 0
+        if whole % self.workers != self.worker:
+            rest = 0  # another one's batch
         last = sum(min(max(rest - low, 0), high - low) for low, high in self._ranges)
-        return whole * self.local_batch + last
+        return self._own(whole) * self.local_batch + last
 
     def positions(self, start: int, batch: int) -> NDArray[np.int64]:
         """Return this rank's positions in batch number `batch` from `start` on; -1 behind them where it is padded."""
-        first = start + batch * self.global_batch
+        first = start + (batch * self.workers + self.worker) * self.global_batch
         spans = [np.arange(first + low, first + high, dtype=np.int64) for low, high in self._ranges]
         positions = spans[0] if len(spans) == 1 else np.concatenate(spans)
         if first + self.global_batch <= self.samples:
@@ -75,8 +80,12 @@ class Cut:
         return positions
 
     def after(self, start: int, batch: int) -> int:
-        """Return the position of the epoch that all ranks together have reached after batch number `batch`."""
-        return min(start + (batch + 1) * self.global_batch, self.samples)
+        """Return the position of the epoch that all ranks, and workers, have reached after their batch `batch`."""
+        return min(start + (batch + 1) * self.workers * self.global_batch, self.samples)
+
+    def _own(self, batches: int) -> int:
+        """Return how many of the rank's batches are this worker's."""
+        return max(0, batches - self.worker + self.workers - 1) // self.workers
 
     @property
     def _ranges(self) -> Sequence[tuple[int, int]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
 
@@ -29,7 +30,7 @@ from toolkit.loader.stage import ColumnStage
 from toolkit.loader.stages import make_stages
 from toolkit.loader.state import Cursor, Run, dump_state, load_state
 from toolkit.loader.stats import LoaderStats, report_text
-from toolkit.loader.views import view_hash
+from toolkit.loader.views import joined_pin
 from toolkit.memory.budget import Budget, process_budget
 from toolkit.memory.sizes import size_text
 from toolkit.pipelines.batch_maps import BatchMap
@@ -51,8 +52,13 @@ class Loader:
         cut: This rank's share of every epoch.
     """
 
-    def __init__(self, dataset: Dataset, pipeline: Pipeline | None, options: LoaderOptions) -> None:
-        """Raises UsageError, PipelineError; no sample is read yet, but the labels are for weights="balanced"."""
+    def __init__(
+        self, dataset: Dataset, pipeline: Pipeline | None, options: LoaderOptions, *, worker: int = 0, workers: int = 1
+    ) -> None:
+        """Make the loader of a rank, or of one of `workers` processes that deal its batches out among themselves.
+
+        Raises UsageError, PipelineError; no sample is read yet, but the labels are for weights="balanced".
+        """
         if pipeline is not None and not isinstance(pipeline, Pipeline):
             raise UsageError(
                 f"a loader takes a pipeline, got {type(pipeline).__name__}: toolkit.pipeline(slot(...), ...)"
@@ -63,7 +69,7 @@ class Loader:
         self._epoch = 0
         self._order = _order(dataset, options)
         mesh = None if options.sharding is None else mesh_arrays(options.sharding)
-        self.cut: Cut = options.cut(self._order.samples, mesh)
+        self.cut: Cut = replace(options.cut(self._order.samples, mesh), worker=worker, workers=workers)
         self._stats = LoaderStats()
         self._compiled = compile_pipeline(pipeline, dataset.columns, dataset.schema) if pipeline else []
         if mesh is not None:
@@ -197,9 +203,8 @@ class Loader:
             )
 
     def _run(self) -> Run:
-        pins = self.dataset.pins
         return Run(
-            pin=pins[0] if len(pins) == 1 else view_hash("pins", *pins),  # small, however many were joined
+            pin=joined_pin(self.dataset.pins),
             view=self.dataset.view,
             order=self._order.name,
             samples=self._order.samples,
