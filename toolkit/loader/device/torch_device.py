@@ -89,12 +89,13 @@ class CudaArrays:
             return there
 
         with torch.cuda.stream(self._stream):
-            made = _each(columns, dtypes, copied)
             event = torch.cuda.Event()
-            event.record(self._stream)
-        consumer.wait_event(event)
-        self._copies.hold(event, dict(columns))
-        return made
+            try:
+                return _each(columns, dtypes, copied)
+            finally:  # where memory of the device runs out, too: copies may be on their way
+                event.record(self._stream)
+                consumer.wait_event(event)
+                self._copies.hold(event, dict(columns))
 
     def mask(self, mask: NDArray[np.bool_]) -> Any:
         """Return it as it is."""
