@@ -98,7 +98,7 @@ class IterableDataset(torch.utils.data.IterableDataset):  # type: ignore[misc]
     """
 
     def __init__(self, dataset: ToolkitDataset, pipeline: Pipeline | None = None, **options: Any) -> None:
-        """Take the options of Dataset.loader(), but for epochs, output, device and sharding.
+        """Take the options of Dataset.loader(), but for epochs, output, device and sharding; max_bytes is a worker's.
 
         Raises UsageError, PipelineError; no sample is read yet.
         """

@@ -25,7 +25,7 @@ DEVICES = """
     import sys
     import jax, numpy as np
     import toolkit
-    from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+    from jax.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec as P
     from toolkit import slot
     from toolkit.errors import LoaderError, UsageError
 
@@ -56,6 +56,15 @@ DEVICES = """
             assert (np.asarray(batch.mask) == wanted.mask).all()
             assert (batch.positions == wanted.positions).all() and batch.sample_keys == wanted.sample_keys
     assert not plain[-1].mask.all()
+
+    # A cap of two batches is kept, though JAX lets go late; other kinds of memory are filled too.
+    host = NamedSharding(grid, P("data"), memory_kind="pinned_host")
+    cap = 2 * 16 * (16 * 16 * 3 * 4 + 8)
+    loader = ds.loader(steps, sharding=data, max_bytes=cap, hold_timeout=5, epochs=5, **options)
+    assert sum(int(batch.mask.sum()) for batch in loader) == 5 * len(ds)
+    batch = next(iter(ds.loader(steps, sharding=host, **options)))
+    assert batch["image"].sharding.memory_kind == "pinned_host"
+    assert (np.asarray(batch["image"]) == plain[0]["image"]).all()
 
     # Half precision and optional slots come as they are meant.
     half = toolkit.pipeline(
@@ -103,6 +112,8 @@ DEVICES = """
     refused("column 'image' comes as a list", pipeline=None)
     refused("must be a jax.sharding.NamedSharding, got str", sharding="data")
     refused("sharding['label'] must be a jax.sharding.NamedSharding", sharding={"image": data, "label": None})
+    refused("must say where everything lies", sharding=NamedSharding(AbstractMesh((4,), ("data",)), P("data")))
+    refused("must say where everything lies", sharding=NamedSharding(grid, P(P.UNCONSTRAINED)))
     refused("say remainder='drop' or 'pad'", remainder="keep")
     refused("leave rank and world_size out", rank=0, world_size=2)
     refused("say output='jax'", output="torch")

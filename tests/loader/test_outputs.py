@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import gc
 import mmap
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -160,6 +163,97 @@ def test_cuda_gives_the_same_batches(packed: Path) -> None:
         assert batch["image"].device.type == "cuda"
         for name in wanted:
             assert torch.equal(batch[name].cpu(), wanted[name])
+
+
+class SlowDriver:
+    """A device that reads what it copies late: when an event is asked a second time, or waited for."""
+
+    def __init__(self, room: int = 10**9) -> None:
+        self.locked: dict[int, int] = {}
+        self.begun: dict[int, tuple[Any, int]] = {}
+        self.copies = 0
+        self.room = room
+
+    def lock(self, address: int, nbytes: int) -> None:
+        self.locked[address] = nbytes
+
+    def unlock(self, address: int) -> None:
+        end = address + self.locked.pop(address)
+        assert not any(address <= source < end for _, source in self.begun.values()), "unlocked while it is copied"
+
+    @contextlib.contextmanager
+    def stream(self) -> Iterator[None]:
+        yield
+
+    def copy(self, tensor: Any) -> Any:
+        self.room -= tensor.nbytes
+        if self.room < 0:
+            raise RuntimeError("out of memory on the device")
+        there, source = tensor.new_empty(tensor.shape), tensor.data_ptr()
+        assert any(first <= source < first + size for first, size in self.locked.items()), "not in locked memory"
+        self.begun[self.copies] = there, source  # the address alone, which is all that a device knows
+        self.copies += 1
+        return there
+
+    def mark(self) -> SlowEvent:
+        return SlowEvent(self, list(self.begun))
+
+
+class SlowEvent:
+    def __init__(self, driver: SlowDriver, numbers: list[int]) -> None:
+        self.driver, self.numbers, self.asked = driver, numbers, 0
+
+    def query(self) -> bool:
+        self.asked += 1
+        if self.asked > 1:
+            self.synchronize()
+        return self.asked > 1
+
+    def synchronize(self) -> None:
+        for number in self.numbers:
+            if number in self.driver.begun:
+                there, source = self.driver.begun.pop(number)
+                ctypes.memmove(there.data_ptr(), source, there.nbytes)
+
+
+@pytest.fixture
+def slow(monkeypatch: pytest.MonkeyPatch) -> SlowDriver:
+    """In place of CUDA."""
+    torch_device = pytest.importorskip("toolkit.loader.device.torch_device")
+    driver = SlowDriver()
+    monkeypatch.setattr(torch_device, "device_arrays", lambda device: torch_device.CopiedArrays(driver))
+    return driver
+
+
+@pytest.mark.parametrize("max_bytes", [None, 2 * IMAGES + 100, 5 * IMAGES])
+def test_batches_arrive_whole_however_late_they_are_copied(
+    packed: Path, slow: SlowDriver, max_bytes: int | None
+) -> None:
+    ds = toolkit.open(packed, split="train")
+    options = {"batch_size": 4, "shuffle": "full", "epochs": 2, "output": "torch"}
+    loader = ds.loader(STEPS, **options, device="cuda", max_bytes=max_bytes, hold_timeout=5)
+    delivered = list(loader)  # all are held, and take nothing of the loader's memory
+    wanted = list(ds.loader(STEPS, **options))
+    assert slow.begun  # the last ones are on their way
+    del loader
+    gc.collect()
+    assert not slow.begun  # which was waited for before their memory went
+    assert not slow.locked
+    for batch, plain in zip(delivered, wanted, strict=True):
+        assert batch["image"].equal(plain["image"])
+        assert batch["label"].equal(plain["label"])
+
+
+def test_copies_before_a_failing_one_are_waited_for(packed: Path, slow: SlowDriver) -> None:
+    slow.room = 3 * IMAGES + 2 * 32  # two batches, and the image of the third
+    ds = toolkit.open(packed, split="train")
+    loader = ds.loader(STEPS, batch_size=4, output="torch", device="cuda")
+    with pytest.raises(RuntimeError, match="out of memory on the device"):
+        list(loader)
+    assert slow.begun
+    del loader
+    gc.collect()
+    assert (slow.begun, slow.locked) == ({}, {})
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from jax.sharding import NamedSharding, PartitionSpec
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from numpy.typing import NDArray
 
 from toolkit.errors import LoaderError, UsageError, did_you_mean
@@ -145,6 +145,8 @@ def _checked(sharding: Any, what: str) -> NamedSharding:
             f"{what} must be a jax.sharding.NamedSharding, got {type(sharding).__name__}: "
             "NamedSharding(jax.make_mesh((n,), ('data',)), PartitionSpec('data'))"
         )
+    if not isinstance(sharding.mesh, Mesh) or PartitionSpec.UNCONSTRAINED in sharding.spec:
+        raise UsageError(f"{what} must say where everything lies, on a mesh of devices, got {sharding}")
     return sharding
 
 

@@ -58,7 +58,7 @@ class Placement:
         """Return the global array; `local` has the rows of ranges(shape). CPU devices use its memory as it is."""
         free_dead_arrays()
         local = narrowed(local)
-        parts = [jax.device_put(local[index], device) for device, index in self._plan(shape)[1]]
+        parts = [jax.device_put(local[index], target) for target, index in self._plan(shape)[1]]
         return jax.make_array_from_single_device_arrays(shape, self._sharding, parts)
 
     def _plan(self, shape: tuple[int, ...]) -> _Plan:
@@ -87,8 +87,20 @@ class Placement:
         for device, ((low, high), *others) in spans.items():
             which = next(i for i, (first, last) in enumerate(ranges) if first <= low and high <= last)
             start = int(begins[which]) + low - ranges[which][0]
-            parts.append((device, (slice(start, start + high - low), *(slice(*other) for other in others))))
+            parts.append(
+                (
+                    _target(device, self._sharding.memory_kind),
+                    (slice(start, start + high - low), *(slice(*other) for other in others)),
+                )
+            )
         return ranges, parts
+
+
+def _target(device: Any, memory_kind: str | None) -> Any:
+    """Return where device_put() is to put what a device holds: its own memory, or another kind that it can use."""
+    if memory_kind in (None, device.default_memory().kind):
+        return device
+    return jax.sharding.SingleDeviceSharding(device, memory_kind=memory_kind)
 
 
 def _merged(spans: set[RowRange]) -> list[RowRange]:
