@@ -81,13 +81,18 @@ def test_accelerate(packed: Path) -> None:
     assert (doubled["label"] == batch["label"] * 2).all()
 
 
-def test_lightning(packed: Path) -> None:
+def test_lightning_utilities(packed: Path) -> None:
     apply_func = pytest.importorskip("lightning_utilities.core.apply_func")
     torch = pytest.importorskip("torch")
     batch = first(packed, "torch")
     doubled = apply_func.apply_to_collection(batch, torch.Tensor, lambda tensor: tensor * 2)
     assert (doubled["label"] == batch["label"] * 2).all()
+
+
+def test_lightning(packed: Path) -> None:
     fabric = pytest.importorskip("lightning.fabric.utilities.apply_func")
+    torch = pytest.importorskip("torch")
+    batch = first(packed, "torch")
     moved = fabric.move_data_to_device(batch, torch.device("meta"))
     assert_same_samples(moved, batch)
     assert moved["image"].device.type == "meta"
