@@ -4,7 +4,8 @@
     python examples/resume_lightning.py flowers checkpoints --max-steps 5
     python examples/resume_lightning.py flowers checkpoints                  # goes on
 
-There is nothing to wire: a loader has state_dict() and load_state_dict(), which Lightning keeps in its checkpoints.
+There is nothing to wire: a loader has state_dict() and load_state_dict(), which Lightning keeps in its checkpoints, and
+a batch has to(device), by which Lightning moves it.
 """
 
 from __future__ import annotations
@@ -33,9 +34,6 @@ class Network(lightning.LightningModule):
         for position in batch.positions.tolist():
             print(f"trained {batch.epoch} {position}")
         return F.cross_entropy(self.layer(batch["image"].flatten(1)), batch["label"])
-
-    def transfer_batch_to_device(self, batch: Any, device: torch.device, dataloader_idx: int) -> Any:
-        return batch  # on the CPU; elsewhere move the columns that the step needs
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
         return torch.optim.SGD(self.parameters(), lr=0.01)

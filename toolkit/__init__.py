@@ -15,6 +15,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from toolkit.loader.batch import Batch
     from toolkit.loader.concat import concat
     from toolkit.loader.dataset import Dataset, open
     from toolkit.loader.loader import Loader
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from toolkit.tokens.stream import TokenStream
 
 __all__ = [
+    "Batch",
     "BatchMap",
     "Chain",
     "Dataset",
@@ -54,6 +56,7 @@ __all__ = [
 __version__ = "0.1.0.dev0"
 
 _HOMES = {
+    "Batch": "toolkit.loader.batch",
     "BatchMap": "toolkit.pipelines.batch_maps",
     "Chain": "toolkit.pipelines.slots",
     "Dataset": "toolkit.loader.dataset",

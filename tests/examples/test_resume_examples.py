@@ -29,7 +29,8 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def start(name: str, *arguments: str, **environment: str) -> subprocess.Popen[str]:
-    known = os.environ | {"PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu", "OMP_NUM_THREADS": "1"} | environment
+    paths = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+    known = os.environ | {"PYTHONPATH": paths, "JAX_PLATFORMS": "cpu", "OMP_NUM_THREADS": "1"} | environment
     return subprocess.Popen(
         [sys.executable, str(ROOT / "examples" / f"resume_{name}.py"), *arguments],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=known,
@@ -88,3 +89,13 @@ def test_orbax(dataset: str, tmp_path: Path) -> None:
     expected = [place for place in EVERY_SAMPLE if place[1] < 36]  # 40 samples in whole batches of 12
     assert sorted(trained(first) + trained(second)) == expected
     assert second[-1] == "done 6"
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torchdata") is None, reason="torchdata is not installed")
+@pytest.mark.parametrize("stop", [3, 4])  # in an epoch, and at the end of one
+def test_torchdata(dataset: str, tmp_path: Path, stop: int) -> None:
+    checkpoint = str(tmp_path / "run.pt")
+    first = output(start("torchdata", dataset, checkpoint, "--stop-after", str(stop)), returncode=9)
+    second = output(start("torchdata", dataset, checkpoint))
+    assert trained(first) + trained(second) == EVERY_SAMPLE
+    assert second[-1] == "done 8"

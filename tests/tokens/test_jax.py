@@ -122,6 +122,18 @@ def test_two_processes_get_different_rows_of_the_same_batches(packed: Packed) ->
         np.testing.assert_array_equal(np.concatenate([rows[start] for start in sorted(rows)]), batch["tokens"])
 
 
+def test_a_batch_is_a_pytree_of_its_arrays(packed: Packed) -> None:
+    import jax
+
+    batch = next(iter(packed.open().tokens(seq_len=64, batch_size=4, targets=True)))
+    doubled = jax.jit(lambda batch: jax.tree.map(lambda ids: ids * 2, batch))(batch)
+    assert type(doubled) is type(batch)
+    assert list(doubled) == ["tokens", "targets"]
+    np.testing.assert_array_equal(doubled["targets"], batch["targets"] * 2)
+    moved = batch.to("cpu")
+    assert (moved.place, moved.mask.all()) == (batch.place, True)
+
+
 def test_ids_beyond_int32_are_an_error_and_int64_becomes_int32(packed: Packed) -> None:
     import jax
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+import threading
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,40 +14,26 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from toolkit.loader.fetch import Fetcher
 
-__all__ = ["Batch"]
+__all__ = ["Batch", "MovableBatch", "Origin"]
 
 
-class Batch(Mapping[str, Any]):
-    """Columns of a batch by name. The arrays are the consumer's own: writable, and valid as long as they are held.
+_pytrees: set[type[MovableBatch]] = set()  # that JAX knows
+_registering = threading.Lock()
 
-    Attributes:
-        epoch: The epoch it belongs to.
-        positions: int64 (n,): positions of its samples in the epoch's order; -1 where it is padded.
-        rows: int64 (n,): rows of the split; -1 where it is padded.
-        mask: bool (n,): True where a sample was delivered; elsewhere arrays hold zeros and lists None.
-        present: bool (n,) for each optional slot: False where its value was missing and `fill` stands for it.
+
+class MovableBatch(Mapping[str, Any]):
+    """Columns by name, which Lightning and Accelerate can move to a device, and JAX takes as a pytree of them.
+
+    Those libraries make batches of their own, too: `type(batch)(columns)`. Such a one has the columns and nothing else;
+    what it was made of asks for the attribute and gets AttributeError.
     """
 
-    def __init__(
-        self,
-        columns: dict[str, Any],
-        fetcher: Fetcher,
-        epoch: int,
-        positions: NDArray[np.int64],
-        rows: NDArray[np.int64],
-        mask: NDArray[np.bool_],
-        present: Mapping[str, NDArray[np.bool_]],
-        token: object,
-    ) -> None:
-        """`token` is kept: the batch's lists count as held until it is gone."""
-        self._columns = columns
-        self._fetcher = fetcher
-        self.epoch = epoch
-        self.positions = positions
-        self.rows = rows
-        self.mask = mask
-        self.present = present
-        self._token = token
+    __slots__ = ("__weakref__", "_columns")
+
+    def __init__(self, columns: Mapping[str, Any]) -> None:
+        self._columns = dict(columns)
+        if type(self) not in _pytrees and "jax" in sys.modules:
+            _register(type(self))
 
     def __getitem__(self, column: str) -> Any:
         return self._columns[column]
@@ -55,12 +44,107 @@ class Batch(Mapping[str, Any]):
     def __len__(self) -> int:
         return len(self._columns)
 
-    def __repr__(self) -> str:
-        return f"<toolkit.Batch epoch {self.epoch}, {len(self.rows)} samples, columns {', '.join(self._columns)}>"
+    def to(self, device: Any, non_blocking: bool = False) -> Self:
+        """Return the batch with its torch tensors on `device`, those in lists too; anything else stays as it is."""
+        return self._with({name: _moved(values, device, non_blocking) for name, values in self._columns.items()})
+
+    def _with(self, columns: dict[str, Any]) -> Self:
+        """Return the same samples with other columns."""
+        return type(self)(columns)
+
+    def _lacks(self, attribute: str) -> AttributeError:
+        return AttributeError(
+            f"this {type(self).__name__} was made of columns alone, by a jax.tree function or another library, and has "
+            f"no {attribute}: take it from the batch that the loader gave, before"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a batch's samples come from: what Batch documents, and `token`, its life to the memory budget."""
+
+    fetcher: Fetcher
+    epoch: int
+    positions: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    mask: Any
+    present: Mapping[str, Any]
+    token: object
+
+
+class Batch(MovableBatch):
+    """Columns of a batch by name. The arrays are the consumer's own: writable, and valid as long as they are held.
+
+    To JAX it is a pytree with its columns as leaves; what comes out of jax.tree.map or jit has those and nothing else.
+    """
+
+    __slots__ = ("_origin",)
+
+    def __init__(self, columns: Mapping[str, Any], origin: Origin | None = None) -> None:
+        """`origin` is kept: the batch's lists count as held until it is gone."""
+        super().__init__(columns)
+        self._origin = origin
+
+    @property
+    def epoch(self) -> int:
+        """The epoch it belongs to."""
+        return self._known("epoch").epoch
+
+    @property
+    def positions(self) -> NDArray[np.int64]:
+        """int64 (n,): positions of this process' samples in the epoch's order; -1 where it is padded."""
+        return self._known("positions").positions
+
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        """int64 (n,): rows of the split; -1 where it is padded."""
+        return self._known("rows").rows
+
+    @property
+    def mask(self) -> Any:
+        """Bool (n,): True where a sample was delivered; elsewhere arrays hold zeros and lists None.
+
+        A numpy array; with `sharding=` a JAX array of the global batch, cut as the columns are.
+        """
+        return self._known("mask").mask
+
+    @property
+    def present(self) -> Mapping[str, Any]:
+        """For each optional slot what mask is for all: False where its value was missing and `fill` stands for it."""
+        return self._known("present").present
 
     @property
     def sample_keys(self) -> list[str | None]:
         """Keys of the samples, of skipped ones too, None where it is padded; read from the dataset when asked for."""
-        real = self.rows[self.rows >= 0]
-        keys: list[str | None] = [*self._fetcher.keys(self._fetcher.locate(real))]
-        return keys + [None] * (len(self.rows) - len(real))
+        origin = self._known("sample_keys")
+        real = origin.rows[origin.rows >= 0]
+        keys: list[str | None] = [*origin.fetcher.keys(origin.fetcher.locate(real))]
+        return keys + [None] * (len(origin.rows) - len(real))
+
+    def __repr__(self) -> str:
+        of = f"epoch {self._origin.epoch}, {len(self._origin.rows)} samples, " if self._origin else ""
+        return f"<toolkit.Batch {of}columns {', '.join(self)}>"
+
+    def _with(self, columns: dict[str, Any]) -> Self:
+        return type(self)(columns, self._origin)
+
+    def _known(self, attribute: str) -> Origin:
+        if self._origin is None:
+            raise self._lacks(attribute)
+        return self._origin
+
+
+def _register(kind: type[MovableBatch]) -> None:
+    """Let JAX know a kind of batch, now that somebody imported it: it is never imported for this alone."""
+    from toolkit.loader.device.jax_tree import register
+
+    with _registering:
+        if kind not in _pytrees:
+            register(kind)  # which refuses a second time
+            _pytrees.add(kind)
+
+
+def _moved(value: Any, device: Any, non_blocking: bool) -> Any:
+    if isinstance(value, list):
+        return [_moved(item, device, non_blocking) for item in value]
+    return value.to(device, non_blocking=non_blocking) if hasattr(value, "to") else value

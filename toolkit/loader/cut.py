@@ -1,8 +1,9 @@
-"""How an epoch's positions are cut into global batches, and those into the ranks' slices: arithmetic, no state."""
+"""How an epoch's positions are cut into global batches, and those into the ranks' shares: arithmetic, no state."""
 
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,41 +26,67 @@ class Remainder(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cut:
-    """One rank's share of epochs of `samples` positions; `start` is the position at which an epoch is entered."""
+    """One rank's share of epochs of `samples` positions; `start` is the position at which an epoch is entered.
+
+    Attributes:
+        ranges: The places [low, high) of each global batch that are this rank's, in order; its slice when left out.
+        worker, workers: Of processes that deal this rank's batches out among themselves, which this is, and how many.
+    """
 
     samples: int
     batch_size: int
     rank: int
     world_size: int
     remainder: Remainder
+    ranges: Sequence[tuple[int, int]] | None = None
+    worker: int = 0
+    workers: int = 1
 
     @property
     def global_batch(self) -> int:
         """Samples of all ranks in a step."""
         return self.batch_size * self.world_size
 
+    @property
+    def local_batch(self) -> int:
+        """Samples of this rank in a step."""
+        return sum(high - low for low, high in self._ranges)
+
     def batches(self, start: int = 0) -> int:
         """Return how many batches are left of an epoch: the same number on every rank."""
         whole, rest = divmod(self.samples - start, self.global_batch)
-        return whole + (1 if rest and self.remainder is not Remainder.DROP else 0)
+        return self._own(whole + (1 if rest and self.remainder is not Remainder.DROP else 0))
 
     def planned(self, start: int = 0) -> int:
         """Return how many samples are left of an epoch for this rank."""
         whole, rest = divmod(self.samples - start, self.global_batch)
         if self.remainder is Remainder.DROP:
             rest = 0
-        return whole * self.batch_size + min(max(rest - self.rank * self.batch_size, 0), self.batch_size)
+        if whole % self.workers != self.worker:
+            rest = 0  # another one's batch
+        last = sum(min(max(rest - low, 0), high - low) for low, high in self._ranges)
+        return self._own(whole) * self.local_batch + last
 
     def positions(self, start: int, batch: int) -> NDArray[np.int64]:
         """Return this rank's positions in batch number `batch` from `start` on; -1 behind them where it is padded."""
-        first = start + batch * self.global_batch + self.rank * self.batch_size
-        stop = min(first + self.batch_size, self.samples)
-        if stop - first == self.batch_size or self.remainder is not Remainder.PAD:
-            return np.arange(first, stop, dtype=np.int64)
-        positions = np.full(self.batch_size, -1, np.int64)
-        positions[: max(stop - first, 0)] = np.arange(first, stop, dtype=np.int64)
+        first = start + (batch * self.workers + self.worker) * self.global_batch
+        spans = [np.arange(first + low, first + high, dtype=np.int64) for low, high in self._ranges]
+        positions = spans[0] if len(spans) == 1 else np.concatenate(spans)
+        if first + self.global_batch <= self.samples:
+            return positions
+        if self.remainder is not Remainder.PAD:
+            return positions[positions < self.samples]
+        positions[positions >= self.samples] = -1
         return positions
 
     def after(self, start: int, batch: int) -> int:
-        """Return the position of the epoch that all ranks together have reached after batch number `batch`."""
-        return min(start + (batch + 1) * self.global_batch, self.samples)
+        """Return the position of the epoch that all ranks, and workers, have reached after their batch `batch`."""
+        return min(start + (batch + 1) * self.workers * self.global_batch, self.samples)
+
+    def _own(self, batches: int) -> int:
+        """Return how many of the rank's batches are this worker's."""
+        return max(0, batches - self.worker + self.workers - 1) // self.workers
+
+    @property
+    def _ranges(self) -> Sequence[tuple[int, int]]:
+        return self.ranges or [(self.rank * self.batch_size, (self.rank + 1) * self.batch_size)]

@@ -29,6 +29,7 @@ from toolkit.loader.views import array_hash, view_hash
 if TYPE_CHECKING:
     from toolkit.loader.dry_run import DryRun
     from toolkit.loader.loader import Loader
+    from toolkit.loader.outputs import OutputAdapter
     from toolkit.pipelines.slots import Pipeline
     from toolkit.tokens.stream import TokenStream
 
@@ -304,7 +305,9 @@ class Dataset:
         remainder: str = "keep",
         on_error: str = "raise",
         max_skips: int = 100,
-        output: str = "numpy",
+        output: str | OutputAdapter = "numpy",
+        device: Any = None,
+        sharding: Any = None,
         max_bytes: int | str | None = None,
         hold_timeout: float = 60.0,
     ) -> Loader:
@@ -332,6 +335,8 @@ class Dataset:
             on_error=on_error,
             max_skips=max_skips,
             output=output,
+            device=device,
+            sharding=sharding,
             max_bytes=max_bytes,
             hold_timeout=hold_timeout,
         )

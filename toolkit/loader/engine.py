@@ -26,7 +26,7 @@ from toolkit.loader.stage import ColumnStage, Part, WorkerMemory
 from toolkit.loader.stats import LoaderStats
 from toolkit.memory.budget import Budget
 from toolkit.memory.holding import Holding, Token
-from toolkit.memory.pool import BlockPool
+from toolkit.memory.pool import Allocate, BlockPool
 
 __all__ = ["Engine", "FilledBatch", "PlannedBatch"]
 
@@ -132,6 +132,7 @@ class Engine:
         skip_errors: bool,
         budget: Budget,
         hold_timeout: float,
+        allocate: Allocate,
         collect: Callable[[], None],
     ) -> None:
         self._plan = plan
@@ -141,7 +142,7 @@ class Engine:
         self._prefetch = prefetch
         self._stats = stats
         # In flight, in the consumer's hand, and the one before it that JAX or a slow `del` still holds.
-        self._pool = BlockPool(keep=prefetch + 2, budget=budget)
+        self._pool = BlockPool(keep=prefetch + 2, budget=budget, allocate=allocate)
         self._in_flight: deque[FilledBatch] = deque()
         self._admission = Admission(
             stages,

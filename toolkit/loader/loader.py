@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from toolkit.errors import LoaderError, UsageError
 from toolkit.format.schema import Kind
@@ -16,20 +18,22 @@ from toolkit.loader.admission import least_bytes
 from toolkit.loader.batch import Batch
 from toolkit.loader.cut import Cut
 from toolkit.loader.dataset import Dataset
-from toolkit.loader.device import collector, converter
+from toolkit.loader.device import Output
 from toolkit.loader.draws import WeightedOrder, balanced_weights
 from toolkit.loader.engine import Engine, FilledBatch, PlannedBatch
 from toolkit.loader.filters import column_numbers
 from toolkit.loader.maps import BatchMaps
 from toolkit.loader.options import LoaderOptions, OnError
 from toolkit.loader.order import Order
+from toolkit.loader.outputs import Arrays, BatchOutput, HostArrays, mesh_arrays, sample_shapes, torch_arrays
 from toolkit.loader.stage import ColumnStage
 from toolkit.loader.stages import make_stages
 from toolkit.loader.state import Cursor, Run, dump_state, load_state
 from toolkit.loader.stats import LoaderStats, report_text
-from toolkit.loader.views import view_hash
+from toolkit.loader.views import joined_pin
 from toolkit.memory.budget import Budget, process_budget
 from toolkit.memory.sizes import size_text
+from toolkit.pipelines.batch_maps import BatchMap
 from toolkit.pipelines.build import compile_pipeline
 from toolkit.pipelines.slots import Pipeline
 
@@ -48,8 +52,13 @@ class Loader:
         cut: This rank's share of every epoch.
     """
 
-    def __init__(self, dataset: Dataset, pipeline: Pipeline | None, options: LoaderOptions) -> None:
-        """Raises UsageError, PipelineError; no sample is read yet, but the labels are for weights="balanced"."""
+    def __init__(
+        self, dataset: Dataset, pipeline: Pipeline | None, options: LoaderOptions, *, worker: int = 0, workers: int = 1
+    ) -> None:
+        """Make the loader of a rank, or of one of `workers` processes that deal its batches out among themselves.
+
+        Raises UsageError, PipelineError; no sample is read yet, but the labels are for weights="balanced".
+        """
         if pipeline is not None and not isinstance(pipeline, Pipeline):
             raise UsageError(
                 f"a loader takes a pipeline, got {type(pipeline).__name__}: toolkit.pipeline(slot(...), ...)"
@@ -59,11 +68,14 @@ class Loader:
         self.options = options
         self._epoch = 0
         self._order = _order(dataset, options)
-        self.cut: Cut = options.cut(self._order.samples)
+        mesh = None if options.sharding is None else mesh_arrays(options.sharding)
+        self.cut: Cut = replace(options.cut(self._order.samples, mesh), worker=worker, workers=workers)
         self._stats = LoaderStats()
         self._compiled = compile_pipeline(pipeline, dataset.columns, dataset.schema) if pipeline else []
-        self._convert = converter(options.output_kind)
-        self._collect = collector(options.output_kind)
+        if mesh is not None:
+            mesh.check(*_columns(self._stages(), pipeline.batch_maps if pipeline else ()))
+        self._arrays: Arrays = mesh or _host_arrays(options)
+        self._output = BatchOutput(self._arrays, options.adapter, dataset.fetcher, _folders(dataset))
         self._budget = Budget(options.most_bytes, process_budget())
         self._check_fits()
         self._cursor: Cursor | None = None  # what the consumer of the last iter() has received, or a loaded state
@@ -100,7 +112,8 @@ class Loader:
             skip_errors=options.on_error_kind is OnError.SKIP,
             budget=self._budget,
             hold_timeout=options.hold_timeout,
-            collect=self._collect,
+            allocate=self._arrays.allocate,
+            collect=self._arrays.collect,
         )
         dtypes = {stage.name: stage.dtype for stage in stages}
         return _Iteration(self._deliver(self._engine, dtypes, start, end))
@@ -178,7 +191,7 @@ class Loader:
 
     def _check_fits(self) -> None:
         limit = self._budget.least_limit
-        samples = min(self.cut.batch_size, self.cut.samples)
+        samples = min(self.cut.local_batch, self.cut.samples)
         need = least_bytes(self._stages(), samples)
         if limit is not None and need > limit:
             own = limit == self._budget.limit
@@ -190,9 +203,8 @@ class Loader:
             )
 
     def _run(self) -> Run:
-        pins = self.dataset.pins
         return Run(
-            pin=pins[0] if len(pins) == 1 else view_hash("pins", *pins),  # small, however many were joined
+            pin=joined_pin(self.dataset.pins),
             view=self.dataset.view,
             order=self._order.name,
             samples=self._order.samples,
@@ -217,8 +229,9 @@ class Loader:
                         )
                     if filled.skipped:
                         skipped += self._count_skips(filled, skipped)
-                    batch = self._batch(filled, dtypes)
-                    delivered += int(np.count_nonzero(batch.mask))
+                    mask = _mask(filled)
+                    delivered += int(np.count_nonzero(mask))
+                    batch = self._output(filled, dtypes, mask)
                     del filled  # the consumer alone decides how long a batch lives
                     # Before it is handed over: a state taken inside the loop counts the batch in the loop's hand.
                     if number + 1 < batches:
@@ -252,24 +265,6 @@ class Loader:
             ) from error
         return len(filled.skipped)
 
-    def _batch(self, filled: FilledBatch, dtypes: dict[str, str | None]) -> Batch:
-        planned = filled.planned
-        columns = {name: self._convert(values, dtypes.get(name)) for name, values in filled.columns.items()}
-        mask = np.ones(len(planned.rows), np.bool_)
-        mask[planned.samples :] = False
-        for place, _ in filled.skipped:
-            mask[place] = False
-        return Batch(
-            columns,
-            self.dataset.fetcher,
-            planned.epoch,
-            planned.positions,
-            planned.rows,
-            mask,
-            filled.present,
-            filled.token,
-        )
-
 
 class _Iteration(Iterator[Batch]):
     """An iteration that stays broken once it broke: a generator would end quietly, and the epoch would be short."""
@@ -288,6 +283,29 @@ class _Iteration(Iterator[Batch]):
         except BaseException as error:
             self._broken = str(error) or type(error).__name__
             raise
+
+
+def _host_arrays(options: LoaderOptions) -> Arrays:
+    return torch_arrays(options.device) if options.output_kind is Output.TORCH else HostArrays(options.output_kind)
+
+
+def _columns(
+    stages: list[ColumnStage], maps: Sequence[BatchMap]
+) -> tuple[list[str], dict[str, tuple[int, ...] | None]]:
+    """Return the names of a batch's columns, and shapes of a sample: none where a map may change them."""
+    names = {stage.name: None for stage in stages}
+    for each in maps:
+        names = {name: None for name in (*names, *each.adds) if name not in each.drops}
+    return list(names), {} if maps else sample_shapes(stages)
+
+
+def _mask(filled: FilledBatch) -> NDArray[np.bool_]:
+    """Return where the batch has samples: not behind the last one, nor where one was skipped."""
+    mask = np.ones(len(filled.planned.rows), np.bool_)
+    mask[filled.planned.samples :] = False
+    for place, _ in filled.skipped:
+        mask[place] = False
+    return mask
 
 
 def _order(dataset: Dataset, options: LoaderOptions) -> Order | WeightedOrder:

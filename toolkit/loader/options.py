@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from numpy.typing import ArrayLike
 
@@ -12,6 +13,7 @@ from toolkit.errors import UsageError, did_you_mean
 from toolkit.loader.cut import Cut, Remainder
 from toolkit.loader.device import Output
 from toolkit.loader.order import Shuffle
+from toolkit.loader.outputs import OutputAdapter
 from toolkit.loader.ranks import find_ranks
 from toolkit.memory.sizes import parse_bytes
 from toolkit.processors import processors
@@ -52,7 +54,12 @@ class LoaderOptions:
         on_error: "raise", or "skip": a sample that is damaged or can't be decoded keeps its place with mask False and
             zeros (None in lists), and is logged and counted.
         max_skips: Samples that may be skipped on this rank in an epoch; one more raises.
-        output: "numpy", "torch" or "jax".
+        output: "numpy", "torch" or "jax"; or a function that makes of a batch of numpy arrays what the loop is to get.
+            It runs in the consumer's thread.
+        device: With "torch", the device that tensors are to be on: "cuda" or "cuda:1" copy from page-locked memory
+            while earlier work goes on. Left out, tensors share the memory that was filled.
+        sharding: A jax NamedSharding of the batch axis for all columns, or a mapping of one for each: "jax" arrays of
+            the global batch, of which each process reads what its devices hold. In place of rank and world_size.
         max_bytes: The most memory that this loader may own, batches that the consumer holds included: bytes, or text
             as in "512MiB". None: prefetch alone bounds it. Less than one batch is refused, with the number needed.
         hold_timeout: Seconds that the next batch waits for the consumer to let go of others before it raises.
@@ -72,7 +79,9 @@ class LoaderOptions:
     remainder: str
     on_error: str
     max_skips: int
-    output: str
+    output: str | OutputAdapter
+    device: Any
+    sharding: Any
     max_bytes: int | str | None
     hold_timeout: float
 
@@ -94,6 +103,18 @@ class LoaderOptions:
         held = self.hold_timeout
         if isinstance(held, bool) or not isinstance(held, int | float) or not held > 0:
             raise UsageError(f"hold_timeout must be a number of seconds above 0, got {held!r}")
+        if self.device is not None and self.output != Output.TORCH.value:
+            raise UsageError(f"device={str(self.device)!r} is of torch: say output='torch', or leave it out")
+        if self.sharding is not None:
+            if self.output not in (Output.NUMPY.value, Output.JAX.value):
+                raise UsageError(f"sharding= gives JAX arrays: say output='jax', got {self.output!r}")
+            if self.rank is not None or self.world_size is not None:
+                raise UsageError("a sharding says which samples each process reads: leave rank and world_size out")
+            if _member(Remainder, "remainder", self.remainder) is Remainder.KEEP:
+                raise UsageError(
+                    "remainder='keep' ends an epoch with a shorter batch, which a sharding can't cut: say "
+                    "remainder='drop' or 'pad'"
+                )
         _ = self.output_kind, self.on_error_kind, self.thread_count, self.most_bytes
 
     @property
@@ -103,8 +124,15 @@ class LoaderOptions:
 
     @property
     def output_kind(self) -> Output:
-        """`output`, as a member."""
-        return _member(Output, "output", self.output)
+        """What arrays come as; an adapter is given numpy's."""
+        if self.sharding is not None:
+            return Output.JAX
+        return Output.NUMPY if callable(self.output) else _member(Output, "output", self.output)
+
+    @property
+    def adapter(self) -> OutputAdapter | None:
+        """`output`, where it is a function."""
+        return self.output if callable(self.output) else None
 
     @property
     def on_error_kind(self) -> OnError:
@@ -135,9 +163,13 @@ class LoaderOptions:
             return int(self.threads)
         return self.threads
 
-    def cut(self, samples: int) -> Cut:
-        """Return how epochs of `samples` positions are cut. Raises UsageError when they can't be, or not equally."""
-        rank, world_size = find_ranks(self.rank, self.world_size)
+    def cut(self, samples: int, mesh: Any = None) -> Cut:
+        """Return how epochs of `samples` positions are cut; over processes as `mesh`, a MeshArrays, says if given.
+
+        Raises:
+            UsageError: They can't be, or not equally.
+        """
+        rank, world_size = (mesh.rank, mesh.world_size) if mesh else find_ranks(self.rank, self.world_size)
         if rank >= world_size:
             raise UsageError(f"rank {rank} of a world of {world_size}: ranks count from 0")
         remainder = _member(Remainder, "remainder", self.remainder)
@@ -152,7 +184,10 @@ class LoaderOptions:
             raise UsageError(
                 f"global_batch_size={self.global_batch_size} can't be shared by {world_size} ranks equally"
             )
-        cut = Cut(samples=samples, batch_size=size, rank=rank, world_size=world_size, remainder=remainder)
+        ranges: Sequence[tuple[int, int]] | None = mesh.ranges(size * world_size) if mesh else None
+        cut = Cut(
+            samples=samples, batch_size=size, rank=rank, world_size=world_size, remainder=remainder, ranges=ranges
+        )
         if samples and not cut.batches():
             raise UsageError(
                 f"remainder='drop' leaves nothing of {samples} samples in batches of {size} on each of {world_size} "

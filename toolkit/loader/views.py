@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["array_hash", "view_hash"]
+__all__ = ["array_hash", "joined_pin", "view_hash"]
 
 
 def view_hash(operation: str, *parts: str | int) -> str:
@@ -20,3 +21,8 @@ def array_hash(values: NDArray[np.generic]) -> str:
     """Return the hash of an operation's result: of the rows, not of how they were asked for, so it can't go stale."""
     little_endian = values.astype(values.dtype.newbyteorder("<"), copy=False)
     return hashlib.sha256(np.ascontiguousarray(little_endian).data).hexdigest()
+
+
+def joined_pin(pins: Sequence[str]) -> str:
+    """Return the pin, or a hash of several: small, however many datasets were joined."""
+    return pins[0] if len(pins) == 1 else view_hash("pins", *pins)

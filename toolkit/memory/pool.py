@@ -15,12 +15,14 @@ from numpy.typing import NDArray
 
 from toolkit.memory.budget import Budget
 
-__all__ = ["ALIGNMENT", "BlockPool", "Lend", "NoRoomError"]
+__all__ = ["ALIGNMENT", "Allocate", "BlockPool", "Lend", "NoRoomError", "aligned"]
 
 ALIGNMENT = 64
 
 # Returns a writable uint8 array of so many bytes on a 64-byte boundary; its content is undefined.
 Lend = Callable[[int], NDArray[np.uint8]]
+# Returns such an array, which owns its memory.
+Allocate = Callable[[int], NDArray[np.uint8]]
 _Free = defaultdict[int, deque[NDArray[np.uint8]]]
 
 
@@ -36,8 +38,9 @@ class BlockPool:
     lock.
     """
 
-    def __init__(self, keep: int, budget: Budget | None = None) -> None:
+    def __init__(self, keep: int, budget: Budget | None = None, allocate: Allocate | None = None) -> None:
         self._keep = keep
+        self._allocate = allocate or aligned
         self._budget = budget or Budget()
         self._free: _Free = defaultdict(deque)
         self._budget.on_pressure(self.drop_free)
@@ -59,7 +62,11 @@ class BlockPool:
                 self._budget.reclaim()
                 if not self._budget.charge(nbytes):
                     raise NoRoomError from None
-            block = _aligned(nbytes)
+            try:
+                block = self._allocate(nbytes)
+            except BaseException:
+                self._budget.release(nbytes)
+                raise
         # Through its memoryview, so that every view keeps this array alive: numpy would tie them to `block` itself.
         lease = np.frombuffer(block.data, np.uint8)
         finalizer = weakref.finalize(lease, _give_back, weakref.ref(self), self._budget, free, block, returned)
@@ -104,7 +111,8 @@ def _drop_free(free: _Free, budget: Budget) -> bool:
     return dropped
 
 
-def _aligned(nbytes: int) -> NDArray[np.uint8]:
+def aligned(nbytes: int) -> NDArray[np.uint8]:
+    """Return a uint8 array of `nbytes` on a 64-byte boundary; its content is undefined."""
     raw = np.empty(nbytes + ALIGNMENT, np.uint8)
     start = -raw.ctypes.data % ALIGNMENT
     return raw[start : start + nbytes]

@@ -2,44 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Self
 
+from toolkit.loader.batch import MovableBatch
 from toolkit.tokens.schedule import Place
 
 __all__ = ["TokenBatch"]
 
 
-class TokenBatch(Mapping[str, Any]):
+class TokenBatch(MovableBatch):
     """Arrays of a step by name; the consumer's own: writable, and valid as long as they are held.
 
     "tokens" (rows, seq_len) of the stream's dtype; with targets "targets", -100 where there is none; with documents
     "segments" and "positions", int32: the document's number in its row, from 1 (0 is padding), and the token's place
     in it.
 
-    Attributes:
-        place: Step, epoch, and units of the epoch (tokens; rows of packed documents) that came before.
+    To JAX it is a pytree with the arrays as leaves; what comes out of jax.tree.map or jit has those and nothing else.
     """
 
-    __slots__ = ("_arrays", "_mask", "place")
+    __slots__ = ("_mask", "_place")
 
-    def __init__(self, arrays: dict[str, Any], place: Place, mask: Callable[[], Any]) -> None:
-        self._arrays = arrays
+    def __init__(
+        self, arrays: Mapping[str, Any], place: Place | None = None, mask: Callable[[], Any] | None = None
+    ) -> None:
+        super().__init__(arrays)
         self._mask = mask
-        self.place = place
-
-    def __getitem__(self, name: str) -> Any:
-        return self._arrays[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._arrays)
-
-    def __len__(self) -> int:
-        return len(self._arrays)
+        self._place = place
 
     def __repr__(self) -> str:
-        shape = tuple(self._arrays["tokens"].shape)
-        return f"<toolkit.TokenBatch step {self.step}, epoch {self.epoch}, {shape}, {', '.join(self._arrays)}>"
+        shape = tuple(self["tokens"].shape)
+        of = f"step {self.step}, epoch {self.epoch}, " if self._place else ""
+        return f"<toolkit.TokenBatch {of}{shape}, {', '.join(self)}>"
+
+    @property
+    def place(self) -> Place:
+        """Step, epoch, and units of the epoch (tokens; rows of packed documents) that came before."""
+        if self._place is None:
+            raise self._lacks("place")
+        return self._place
 
     @property
     def step(self) -> int:
@@ -54,4 +55,9 @@ class TokenBatch(Mapping[str, Any]):
     @property
     def mask(self) -> Any:
         """Bool (rows, seq_len): True where a token was delivered; False only where the end of an epoch is padded."""
+        if self._mask is None:
+            raise self._lacks("mask")
         return self._mask()
+
+    def _with(self, columns: dict[str, Any]) -> Self:
+        return type(self)(columns, self._place, self._mask)

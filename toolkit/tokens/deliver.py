@@ -21,7 +21,7 @@ def delivery(output: Output) -> Delivery:
 
 
 def jax_placement(sharding: Any, rank: int, world_size: int) -> tuple[Any, int]:
-    """Return the toolkit.tokens.jax_placement.Placement of a sharding, and how many processes share a batch.
+    """Return the toolkit.loader.device.jax_placement.Placement of a sharding, and how many processes share a batch.
 
     Raises:
         UsageError: JAX is missing, `sharding` is none, or ranks are given as well.
@@ -29,7 +29,7 @@ def jax_placement(sharding: Any, rank: int, world_size: int) -> tuple[Any, int]:
     if (rank, world_size) != (0, 1):
         raise UsageError("a sharding says which rows each process reads: leave rank and world_size out")
     converter(Output.JAX)
-    module = importlib.import_module("toolkit.tokens.jax_placement")
+    module = importlib.import_module("toolkit.loader.device.jax_placement")
     return module.Placement(sharding), module.process_count()
 
 

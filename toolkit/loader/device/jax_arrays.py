@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from toolkit.errors import LoaderError
 
-__all__ = ["convert", "free_dead_arrays", "narrowed"]
+__all__ = ["convert", "free_dead_arrays", "narrowed", "typed"]
 
 try:
     from jax._src.lib import _jax
@@ -38,9 +38,12 @@ def convert(values: Any, dtype: str | None = None) -> Any:
     if not isinstance(values, np.ndarray):
         return values
     free_dead_arrays()
-    if dtype == "bfloat16" and values.dtype == np.uint16:
-        values = values.view(jax.dtypes.bfloat16)
-    return jax.device_put(narrowed(values))
+    return jax.device_put(narrowed(typed(values, dtype)))
+
+
+def typed(values: NDArray[Any], dtype: str | None) -> NDArray[Any]:
+    """Return the array as what its numbers mean: numpy has no bfloat16 and holds uint16."""
+    return values.view(jax.dtypes.bfloat16) if dtype == "bfloat16" and values.dtype == np.uint16 else values
 
 
 def narrowed(values: NDArray[Any]) -> NDArray[Any]:
