@@ -23,7 +23,7 @@ SIDE = 64
 IMAGE = SIDE * SIDE * 3
 STEPS = slot("image").decode_image().resize_short(SIDE).center_crop(SIDE)
 PIPELINE = toolkit.pipeline(STEPS)
-WORKER = 128 << 10  # what a thread takes for a part of these pictures is below
+WORKER = 192 << 10  # what a thread takes for a part of these pictures is below: a third is the Huffman tables
 
 
 def size(samples: int) -> int:

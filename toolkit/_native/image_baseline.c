@@ -13,7 +13,7 @@
 #define SLACK IMG_PAD           /* around the rows of a plane: vectors run over, and the chroma of an edge is repeated */
 
 struct img_baseline {
-    img_huffman dc[3], ac[3];
+    img_huffman dc[2], ac[2];      /* of luma, of chroma */
     img_scan scan;
     int16_t blocks[IMG_MAX_BLOCKS * 64 + 1];
     uint16_t quant[3][64];
@@ -37,19 +37,20 @@ struct img_baseline {
 static int takes(const img_picture *p) {
     if (p->width < LEAST_WIDTH || p->length > LARGEST_SCAN)
         return 0;
-    return p->components == 1 || (p->components == 3 && p->v <= p->h && p->h <= 2 && p->v <= 2);
+    if (p->components == 1)
+        return 1;
+    return p->components == 3 && p->v <= p->h && p->h <= 2 && p->v <= 2 && p->dc_bits[1] == p->dc_bits[2] &&
+           p->ac_bits[1] == p->ac_bits[2];
 }
 
 static int make_tables(img_baseline *b, const img_picture *p) {
-    for (int c = 0; c < p->components; c++) {
-        /* Both chroma components have the same tables as a rule: the first one's is used then, which is in the cache. */
-        const int same = c == 2 && p->dc_bits[2] == p->dc_bits[1] && p->ac_bits[2] == p->ac_bits[1];
-        const int at = same ? 1 : c;
-        if (!same && (img_huffman_make(&b->dc[c], 0, p->dc_bits[c], p->dc_symbols[c]) != 0 ||
-                      img_huffman_make(&b->ac[c], 1, p->ac_bits[c], p->ac_symbols[c]) != 0))
+    for (int i = 0; i < 2 && i < p->components; i++)
+        if (img_huffman_make(&b->dc[i], 0, p->dc_bits[i], p->dc_symbols[i]) != 0 ||
+            img_huffman_make(&b->ac[i], 1, p->ac_bits[i], p->ac_symbols[i]) != 0)
             return -1;
-        b->scan.dc[c] = &b->dc[at];
-        b->scan.ac[c] = &b->ac[at];
+    for (int c = 0; c < p->components; c++) {
+        b->scan.dc[c] = &b->dc[c > 0];
+        b->scan.ac[c] = &b->ac[c > 0];
         memcpy(b->quant[c], p->quant[c], sizeof b->quant[c]);
     }
     return 0;

@@ -16,8 +16,7 @@
 
 /* A Huffman table, and what it was made from. */
 typedef struct {
-    uint64_t look[1 << IMG_HUFFMAN_LOOK];   /* one code, and a second one where it fits; of AC */
-    uint64_t single[1 << IMG_HUFFMAN_LOOK]; /* one code */
+    uint64_t look[1 << IMG_HUFFMAN_LOOK]; /* by the next bits: one code, of AC a second one where it fits; 0: longer */
     int32_t end[17];                      /* behind the last code of a length, as 16 bits */
     int32_t offset[17];                   /* from a code of a length to the place of its symbol */
     uint8_t bits[17], symbols[256];
@@ -56,7 +55,7 @@ int img_scan_mcu(img_scan *scan, int16_t *blocks, int *flat);
 /* A picture whose header libjpeg-turbo has read: one scan, sequential, Huffman, 8 bits. */
 typedef struct {
     int64_t height, width;
-    int components;             /* 1, or 3: YCbCr with one block of each chroma in an MCU */
+    int components;             /* 1, or 3: YCbCr, one block of each chroma in an MCU */
     int h, v;                   /* blocks of luma in an MCU of three components */
     int restart_interval;
     const uint16_t *quant[3];   /* in natural order */

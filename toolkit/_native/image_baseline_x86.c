@@ -136,13 +136,24 @@ INLINE __m256i load_row(const void *first, const void *second, int i) {
                                    _mm_loadu_si128((const __m128i *)second + i), 1);
 }
 
+/* All ones in the halves that are zero. */
+INLINE __m256i zero_halves(__m256i a) {
+    const __m256i zero = _mm256_cmpeq_epi64(a, _mm256_setzero_si256());
+    return _mm256_and_si256(zero, _mm256_shuffle_epi32(zero, 0x4E));
+}
+
 AVX2 void img_idct_pair(const int16_t *first, const int16_t *second, const uint16_t *quant,
                         const uint16_t *quant_second, uint8_t *out, int64_t stride, uint8_t *out_second,
                         int64_t stride_second) {
     __m256i v[8];
     for (int i = 0; i < 8; i++)
         v[i] = _mm256_mullo_epi16(load_row(first, second, i), load_row(quant, quant_second, i));
+    const __m256i rest = _mm256_or_si256(_mm256_or_si256(_mm256_or_si256(v[1], v[2]), _mm256_or_si256(v[3], v[4])),
+                                         _mm256_or_si256(_mm256_or_si256(v[5], v[6]), v[7]));
+    const __m256i is_flat = zero_halves(rest), passed = _mm256_slli_epi16(v[0], PASS1_BITS);
     pass(v, CONST_BITS - PASS1_BITS);
+    for (int i = 0; i < 8; i++) /* as libjpeg-turbo does where rows 1 to 7 are zero: it differs where 16 bits overflow */
+        v[i] = _mm256_blendv_epi8(v[i], passed, is_flat);
     transpose(v);
     pass(v, CONST_BITS + PASS1_BITS + 3);
     store(v, out, stride, out_second, stride_second);

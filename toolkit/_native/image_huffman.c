@@ -34,26 +34,26 @@ static const uint8_t natural_order[256] = {
  * first code; the same of the second. A step of 0 is no second code, an entry of 0 a first code that is too long. */
 INLINE uint64_t field(uint64_t entry, int i) { return entry >> 8 * i & 255; }
 
-static uint64_t fields(int length, int symbol, int before) {
+/* The entry of one code: behind it a second one that does nothing. */
+static uint64_t fields(int length, int symbol) {
     const uint64_t size = (uint64_t)symbol & 15, run = (uint64_t)symbol >> 4;
-    const uint64_t step = size == 0 && run != 15 ? END : run + 1, at = (uint64_t)(before + length);
-    return (at + size) | step << 8 | at << 16 | (63 - size) << 24;
+    const uint64_t step = size == 0 && run != 15 ? END : run + 1, at = (uint64_t)length;
+    return (at + size) | step << 8 | at << 16 | (63 - size) << 24 | (uint64_t)63 << 48;
 }
 
-#define NO_SECOND ((uint64_t)63 << 48)
 #define NO_CODE ((uint64_t)(END + LAST + 1) << 8) /* leads behind any end of block */
 /* Put behind the first code of each entry the second one, where all of it lies in the bits looked at. */
-static void add_second_codes(img_huffman *table) {
-    uint64_t *look = table->look;
+static void add_second_codes(uint64_t *look) {
+    uint32_t single[1 << IMG_HUFFMAN_LOOK]; /* fields of the first code */
+    for (int i = 0; i < 1 << IMG_HUFFMAN_LOOK; i++)
+        single[i] = (uint32_t)look[i];
     for (int i = 0; i < 1 << IMG_HUFFMAN_LOOK; i++) {
-        const int taken = (int)field(table->single[i], 0), mask = (1 << IMG_HUFFMAN_LOOK) - 1;
-        const uint64_t first = table->single[i];
-        look[i] = first == 0 ? 0 : first | NO_SECOND;
-        if (first == 0 || field(first, 1) == END || taken >= IMG_HUFFMAN_LOOK)
+        const int taken = (int)field(single[i], 0), mask = (1 << IMG_HUFFMAN_LOOK) - 1;
+        if (single[i] == 0 || field(single[i], 1) == END || taken >= IMG_HUFFMAN_LOOK)
             continue;
-        const uint64_t second = table->single[i << taken & mask];
+        const uint64_t second = single[i << taken & mask];
         if (second != 0 && taken + (int)field(second, 2) <= IMG_HUFFMAN_LOOK)
-            look[i] = (first & ~(uint64_t)255) | ((uint64_t)taken + field(second, 0)) | field(second, 1) << 32 |
+            look[i] = (single[i] & ~(uint64_t)255) | ((uint64_t)taken + field(second, 0)) | field(second, 1) << 32 |
                       ((uint64_t)taken + field(second, 2)) << 40 | field(second, 3) << 48;
     }
 }
@@ -62,7 +62,7 @@ int img_huffman_make(img_huffman *table, int ac, const uint8_t *bits, const uint
     if (table->made == 1 + ac && memcmp(table->bits, bits, 17) == 0 && memcmp(table->symbols, symbols, 256) == 0)
         return 0;
     table->made = 0;
-    memset(table->single, 0, sizeof table->single);
+    memset(table->look, 0, sizeof table->look);
     int32_t code = 0, at = 0;
     for (int length = 1; length <= 16; length++, code <<= 1) {
         if (at + bits[length] > 256 || code + bits[length] >= 1 << length) /* no code is all ones */
@@ -71,13 +71,14 @@ int img_huffman_make(img_huffman *table, int ac, const uint8_t *bits, const uint
         for (int i = 0; i < bits[length]; i++, at++, code++) {
             if (ac ? (symbols[at] & 15) > LARGEST_AC : symbols[at] > LARGEST_DC)
                 return -1;
-            const uint64_t entry = fields(length, symbols[at], 0);
+            const uint64_t entry = fields(length, symbols[at]);
             for (int j = 0; length <= IMG_HUFFMAN_LOOK && j < 1 << (IMG_HUFFMAN_LOOK - length); j++)
-                table->single[(code << (IMG_HUFFMAN_LOOK - length)) + j] = entry;
+                table->look[(code << (IMG_HUFFMAN_LOOK - length)) + j] = entry;
         }
         table->end[length] = code << (16 - length);
     }
-    add_second_codes(table);
+    if (ac)
+        add_second_codes(table->look);
     memcpy(table->bits, bits, 17);
     memcpy(table->symbols, symbols, 256);
     table->made = 1 + ac;
@@ -89,8 +90,7 @@ static __attribute__((noinline)) uint64_t long_code(const img_huffman *table, ui
     const int32_t code = (int32_t)(bits >> 48);
     for (int length = IMG_HUFFMAN_LOOK + 1; length <= 16; length++)
         if (code < table->end[length])
-            return NO_SECOND |
-                   fields(length, table->symbols[((code >> (16 - length)) + table->offset[length]) & 255], 0);
+            return fields(length, table->symbols[((code >> (16 - length)) + table->offset[length]) & 255]);
     return NO_CODE;
 }
 
@@ -190,7 +190,7 @@ INLINE int step(reader *r, const img_huffman *ac, place *at, int16_t *block, int
 INLINE int decode_block(reader *r, const img_huffman *dc, const img_huffman *ac, int *predicted, int16_t *block,
                         int store) {
     refill(r);
-    uint64_t entry = dc->single[r->bits >> (64 - IMG_HUFFMAN_LOOK)];
+    uint64_t entry = dc->look[r->bits >> (64 - IMG_HUFFMAN_LOOK)];
     if (UNLIKELY(entry == 0) && (entry = long_code(dc, r->bits)) == NO_CODE)
         return -1;
     *predicted += value_of(r->bits, entry >> 16, entry >> 24);
