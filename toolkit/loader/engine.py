@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from toolkit.errors import CorruptShardError, LoaderError, SampleError, ToolkitError
 from toolkit.loader.admission import Admission, Admitted
-from toolkit.loader.fetch import Fetcher
+from toolkit.loader.fetch import Fetcher, Located
 from toolkit.loader.stage import ColumnStage, Part, WorkerMemory
 from toolkit.loader.stats import LoaderStats
 from toolkit.memory.budget import Budget
@@ -30,7 +30,7 @@ from toolkit.memory.pool import BlockPool
 
 __all__ = ["Engine", "FilledBatch", "PlannedBatch"]
 
-_PARTS_A_THREAD = 2  # enough that no thread idles at the end of a batch, few enough that the GIL is taken rarely
+_PARTS_A_THREAD = 2  # of several: enough that none idles at the end of a batch, few enough to take the GIL rarely
 _LOOK_SECONDS = 0.1  # between looks at functions of the user's own
 _LEAVE_SECONDS = 0.1  # that close() waits for them
 
@@ -57,6 +57,7 @@ class FilledBatch:
 
     `present`: bool (n,) of each optional slot, where a sample has it.
     `holding` knows what it holds of the budget, `token` stands for its life there.
+    `located` says where its samples are stored, once `laid_out`; None when a shard can't be opened.
     `skipped` has the place and error of each sample that was left out: zeros in arrays, None in lists.
     """
 
@@ -66,10 +67,13 @@ class FilledBatch:
     holding: Holding
     token: Token
     parts_left: int
+    located: Located | None = None
+    laid_out: bool = False
     error: tuple[int, BaseException] | None = None
     skipped: list[tuple[int, ToolkitError]] = field(default_factory=list)
     done: threading.Event = field(default_factory=threading.Event)
     lock: threading.Lock = field(default_factory=threading.Lock)
+    laying_out: threading.Lock = field(default_factory=threading.Lock)
 
     def finish_part(self, start: int, error: BaseException | None) -> bool:
         """Note that the part at `start` is over; was it the last? Of several errors the first sample's is kept."""
@@ -78,13 +82,6 @@ class FilledBatch:
                 self.error = (start, error)
             self.parts_left -= 1
             return self.parts_left == 0
-
-    def blank(self, start: int, stop: int) -> None:
-        """Empty the places from `start` to `stop`: memory is lent with what was in it before."""
-        for values in self.columns.values():
-            values[start:stop] = [None] * (stop - start) if isinstance(values, list) else 0
-        for there in self.present.values():
-            there[start:stop] = False
 
 
 class Finish(Protocol):
@@ -290,12 +287,13 @@ class Engine:
 
     def _submit(self, planned: PlannedBatch, admitted: Admitted) -> None:
         samples, places = planned.samples, len(planned.rows)
-        size = max(1, min(self._largest_part, -(-samples // (self._threads * _PARTS_A_THREAD))))
+        parts = self._threads * _PARTS_A_THREAD if self._threads > 1 else 1
+        size = max(1, min(self._largest_part, -(-samples // parts)))
         starts = range(0, max(1, samples), size)  # a batch that is all padding is finished by a worker too
         present = {stage.name: np.ones(places, np.bool_) for stage in self._work.stages if stage.optional}
         batch = FilledBatch(planned, admitted.columns, present, admitted.holding, admitted.token, len(starts))
         if samples < places:
-            batch.blank(samples, places)
+            _blank(self._work, batch, samples, places)
         self._in_flight.append(batch)
         for start in starts:
             self._work.parts.put((batch, start, min(samples, start + size)))
@@ -327,10 +325,11 @@ def _run_worker(work: _Work) -> None:
         if batch.finish_part(start, error):
             if batch.error is None and memory is not None:
                 try:
-                    columns = work.finish(batch.planned, dict(batch.columns), memory)
-                    work.admission.note_filled(batch.holding, batch.columns, columns, len(batch.planned.rows))
+                    filled = {stage.name: stage.finish(batch.columns[stage.name]) for stage in work.stages}
+                    columns = work.finish(batch.planned, dict(filled), memory)
+                    work.admission.note_filled(batch.holding, filled, columns, len(batch.planned.rows))
                     batch.columns = columns
-                    del columns
+                    del filled, columns
                 except BaseException as caught:
                     batch.error = (0, caught)
             batch.done.set()
@@ -339,10 +338,37 @@ def _run_worker(work: _Work) -> None:
 
 def _fill(work: _Work, batch: FilledBatch, start: int, stop: int, memory: WorkerMemory) -> None:
     planned = batch.planned
-    located = work.fetcher.locate(planned.rows[start:stop])
+    whole = _lay_out(work, batch)
+    located = work.fetcher.locate(planned.rows[start:stop]) if whole is None else whole.part(slice(start, stop))
     part = Part(start, located, planned.epoch, planned.positions[start:stop], batch.present)
     for stage in work.stages:
         stage.fill(batch.columns[stage.name], part, memory)
+
+
+def _lay_out(work: _Work, batch: FilledBatch) -> Located | None:
+    """Find a batch's samples and get its stages ready, when its first part comes; return where the samples are stored.
+
+    Parts that have a sample in a shard that can't be opened say so themselves: then this returns None.
+    """
+    with batch.laying_out:
+        if not batch.laid_out:
+            rows = batch.planned.rows[: batch.planned.samples]
+            try:
+                located = batch.located = work.fetcher.locate(rows)
+                where = np.arange(len(rows))
+            except CorruptShardError:
+                located, where = work.fetcher.locate_readable(rows)
+            for stage in work.stages:
+                stage.lay_out(batch.columns[stage.name], located, where)
+            batch.laid_out = True
+        return batch.located
+
+
+def _blank(work: _Work, batch: FilledBatch, start: int, stop: int) -> None:
+    for stage in work.stages:
+        stage.blank(batch.columns[stage.name], start, stop)
+    for there in batch.present.values():
+        there[start:stop] = False
 
 
 def _fill_or_skip(work: _Work, batch: FilledBatch, start: int, stop: int, memory: WorkerMemory) -> None:
@@ -356,7 +382,7 @@ def _fill_or_skip(work: _Work, batch: FilledBatch, start: int, stop: int, memory
             for place in range(start, stop):
                 _fill_or_skip(work, batch, place, place + 1, memory)
             return
-        batch.blank(start, stop)
+        _blank(work, batch, start, stop)
         batch.skipped.append((start, error.with_traceback(None)))  # frames would keep the batch's memory alive
 
 

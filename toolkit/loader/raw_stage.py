@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolkit._native.image import ImageError
-from toolkit.loader.fetch import Located, Variable
+from toolkit.loader.fetch import Variable
 from toolkit.loader.raw_images import RawSizes, raw_images, raw_sizes
 from toolkit.loader.slot_stage import ImageStage
 from toolkit.loader.stage import Part, WorkerMemory
@@ -42,8 +42,7 @@ class RawImageStage(ImageStage):
             if (images.lengths[run] == sizes.prod(1)).all() and (sizes[:, 2] == 3).all() and (sizes > 0).all():
                 return self._image.run_raw(images.addresses[run], sizes, out, memory.scratch, keys)
         # One by one: for images of any size, and for the error that names the one whose pixels don't fit.
-        whole = part.located
-        located = Located(whole.rows[run], whole.inner[run], whole.bodies[run])
+        located = part.located.part(run)
         pixels = Variable(images.addresses[run], images.lengths[run], images.buffer)
         pictures = raw_images(self._fetcher, self._compiled.slot.column, located, pixels)
         for i, picture in enumerate(picture for picture in pictures if picture is not None):

@@ -137,9 +137,23 @@ class ColumnStage(ABC):
     def block_bytes(self, samples: int) -> int | None:
         """Return the size of that block, or None for a list."""
 
+    def lay_out(self, place: Any, located: Located, where: NDArray[np.int64]) -> None:  # noqa: B027  # few need it
+        """Get ready for a batch, before the first of its parts: its sample where[i] is stored at row i of `located`.
+
+        Samples whose shards can't be opened are not among them.
+        """
+
     @abstractmethod
     def fill(self, place: Any, part: Part, memory: WorkerMemory) -> None:
         """Fill place[part.places]. Raises CorruptShardError, SampleError."""
+
+    def blank(self, place: Any, start: int, stop: int) -> None:
+        """Empty the places from `start` to `stop`: memory is lent with what was in it before."""
+        place[start:stop] = [None] * (stop - start) if isinstance(place, list) else 0
+
+    def finish(self, place: Any) -> Any:
+        """Return what the consumer gets of a place that is filled."""
+        return place
 
     def _failed(self, row: int, step: str, what: str) -> SampleError:
         place = self._fetcher.place(row)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import weakref
 from collections import defaultdict, deque
 from collections.abc import Callable
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +20,14 @@ __all__ = ["ALIGNMENT", "BlockPool", "Lend", "NoRoomError"]
 
 ALIGNMENT = 64
 
-# Returns a writable uint8 array of so many bytes on a 64-byte boundary; its content is undefined.
-Lend = Callable[[int], NDArray[np.uint8]]
+
+class Lend(Protocol):
+    """Lends memory, as BlockPool.lend does."""
+
+    def __call__(self, nbytes: int, *, late: bool = False) -> NDArray[np.uint8]:
+        """Return a writable uint8 array of `nbytes` on a 64-byte boundary; its content is undefined."""
+
+
 _Free = defaultdict[int, deque[NDArray[np.uint8]]]
 
 
@@ -43,9 +50,10 @@ class BlockPool:
         self._budget.on_pressure(self.drop_free)
         weakref.finalize(self, _drop_free, self._free, self._budget).atexit = False
 
-    def lend(self, nbytes: int, returned: Callable[[], None] | None = None) -> NDArray[np.uint8]:
+    def lend(self, nbytes: int, *, late: bool = False, returned: Callable[[], None] | None = None) -> NDArray[np.uint8]:
         """Return a writable uint8 array of `nbytes` on a 64-byte boundary; its content is undefined.
 
+        `late`: a batch that was let in needs it, whether it fits or not.
         `returned` is called when the last array over it is gone: from any thread, at any instruction.
 
         Raises:
@@ -57,7 +65,9 @@ class BlockPool:
         except IndexError:
             if not self._budget.charge(nbytes):
                 self._budget.reclaim()
-                if not self._budget.charge(nbytes):
+                if late:
+                    self._budget.add(nbytes)
+                elif not self._budget.charge(nbytes):
                     raise NoRoomError from None
             block = _aligned(nbytes)
         # Through its memoryview, so that every view keeps this array alive: numpy would tie them to `block` itself.
