@@ -15,21 +15,30 @@ from toolkit._native.chunks cimport (
 
 cdef extern from *:
     """
+    /* Prefetching touches nothing: a page of a map that is no longer there costs nothing. */
+    static void tk_prefetch(const unsigned char *at)
+    {
+        __builtin_prefetch(at);
+    }
+
     /* Ask for the first lines of each page of a value that is copied soon: the processor's own prefetching begins anew
-       at every page, and a page of a map that was never touched costs nothing here. */
+       at every page. */
     static void tk_prefetch_value(const unsigned char *at, int64_t n)
     {
         const unsigned char *end = at + (n < 16384 ? n : 16384);
         while (at < end) {
-            __builtin_prefetch(at);
-            __builtin_prefetch(at + 64);
-            __builtin_prefetch(at + 128);
-            __builtin_prefetch(at + 192);
+            for (int line = 0; line < 8; line++)
+                __builtin_prefetch(at + 64 * line);
             at = (const unsigned char *)(((uintptr_t)at | 4095) + 1);
         }
     }
     """
+    void tk_prefetch(const uint8_t *at) nogil
     void tk_prefetch_value(const uint8_t *at, int64_t n) nogil
+
+
+cdef enum:
+    AHEAD = 8  # offsets that are asked for before they are read
 
 
 def find_values(
@@ -50,6 +59,11 @@ def find_values(
     cdef const int32_t *validity_p = &validity[0] if levels else NULL
     with nogil:
         for i in range(n):
+            if i + AHEAD < n:
+                tk_prefetch(
+                    unpacked.bodies[i + AHEAD].body + unpacked.buffers[i + AHEAD][2 * offsets]
+                    + rows[i + AHEAD] * offset_width
+                )
             bad_chunks[i] = -1
             starts[i] = lengths[i] = 0
             statuses[i] = value_span(

@@ -22,12 +22,14 @@ _EMPTY: NDArray[np.uint8] = np.empty(0, np.uint8)
 class _Place:
     """A column whose values are found first, for the block to be as large as they are, and then copied in parts."""
 
+    found: Found
+    offsets: NDArray[np.int64]
+    present: NDArray[np.bool_]
+
     def __init__(self, samples: int, lend: Lend) -> None:
-        self.data = _EMPTY
-        self.offsets = np.zeros(samples + 1, np.int64)
-        self.present = np.zeros(samples, np.bool_)
-        self.found = Found.unknown(samples)
+        self.samples = samples
         self.lend = lend
+        self.data = _EMPTY
 
 
 class BytesStage(ColumnStage):
@@ -46,11 +48,12 @@ class BytesStage(ColumnStage):
 
     def lay_out(self, place: _Place, located: Located, where: NDArray[np.int64]) -> None:
         """Find the values and lend a block for them."""
-        place.found.put(where, self._fetcher.find(self._leaf, located))
-        samples = len(place.present)
-        np.cumsum(place.found.lengths, out=place.offsets[1:])
-        place.present[:] = place.found.statuses == READ_OK
-        total = int(place.offsets[samples])
+        found = self._fetcher.find(self._leaf, located)
+        place.found = found if len(where) == place.samples else found.spread(where, place.samples)
+        place.offsets = np.zeros(place.samples + 1, np.int64)
+        place.found.lengths.cumsum(out=place.offsets[1:])
+        place.present = place.found.statuses == READ_OK
+        total = int(place.offsets[-1])
         if total:
             place.data = place.lend(_rounded(total), late=True)[:total]
 

@@ -114,7 +114,10 @@ class _Work:
 
 
 class Engine:
-    """Delivers the batches of a plan. Owns its threads from the first batch to close(); one consumer."""
+    """Delivers the batches of a plan. Owns its threads from the first batch to close(); one consumer.
+
+    Its batches lie in blocks of `pool`, which outlives it: the next engine goes on with its blocks.
+    """
 
     def __init__(
         self,
@@ -127,6 +130,7 @@ class Engine:
         threads: int,
         prefetch: int,
         skip_errors: bool,
+        pool: BlockPool,
         budget: Budget,
         hold_timeout: float,
         collect: Callable[[], None],
@@ -137,8 +141,7 @@ class Engine:
         self._threads = threads
         self._prefetch = prefetch
         self._stats = stats
-        # In flight, in the consumer's hand, and the one before it that JAX or a slow `del` still holds.
-        self._pool = BlockPool(keep=prefetch + 2, budget=budget)
+        self._pool = pool
         self._in_flight: deque[FilledBatch] = deque()
         self._admission = Admission(
             stages,
@@ -233,7 +236,7 @@ class Engine:
             waited.done.set()
         self._in_flight.clear()
         self._stats.set_in_flight(0)
-        self._pool.close()
+        self._pool.trim()
         # Not from a worker: the garbage collector may run this in one that holds a lock which the others wait for.
         if os.getpid() == self._pid and threading.current_thread() not in self._workers:
             self._join()
@@ -292,8 +295,6 @@ class Engine:
         starts = range(0, max(1, samples), size)  # a batch that is all padding is finished by a worker too
         present = {stage.name: np.ones(places, np.bool_) for stage in self._work.stages if stage.optional}
         batch = FilledBatch(planned, admitted.columns, present, admitted.holding, admitted.token, len(starts))
-        if samples < places:
-            _blank(self._work, batch, samples, places)
         self._in_flight.append(batch)
         for start in starts:
             self._work.parts.put((batch, start, min(samples, start + size)))
@@ -314,9 +315,11 @@ def _run_worker(work: _Work) -> None:
                 memory = WorkerMemory(work.budget)
                 work.admission.memories.append(memory)
                 memory.closed = work.closed  # it may have been closed in between
-            if work.skip_errors:
+            if start == stop:
+                _lay_out(work, batch)  # it is all padding
+            elif work.skip_errors:
                 _fill_or_skip(work, batch, start, stop, memory)
-            elif start < stop:
+            else:
                 _fill(work, batch, start, stop, memory)
         except BaseException as caught:
             error = caught
@@ -360,11 +363,14 @@ def _lay_out(work: _Work, batch: FilledBatch) -> Located | None:
                 located, where = work.fetcher.locate_readable(rows)
             for stage in work.stages:
                 stage.lay_out(batch.columns[stage.name], located, where)
+            _blank(work, batch, len(rows), len(batch.planned.rows))
             batch.laid_out = True
         return batch.located
 
 
 def _blank(work: _Work, batch: FilledBatch, start: int, stop: int) -> None:
+    if start == stop:
+        return
     for stage in work.stages:
         stage.blank(batch.columns[stage.name], start, stop)
     for there in batch.present.values():
@@ -373,8 +379,6 @@ def _blank(work: _Work, batch: FilledBatch, start: int, stop: int) -> None:
 
 def _fill_or_skip(work: _Work, batch: FilledBatch, start: int, stop: int, memory: WorkerMemory) -> None:
     """Fill a part; when a sample of it is bad, sample by sample, and leave the bad ones out."""
-    if start == stop:
-        return
     try:
         _fill(work, batch, start, stop, memory)
     except (SampleError, CorruptShardError) as error:

@@ -87,18 +87,16 @@ class Found:
     statuses: NDArray[np.int32]
     chunks: NDArray[np.int64]
 
-    @staticmethod
-    def unknown(n: int) -> Found:
-        """Return n that are not readable."""
-        zeros = np.zeros(n, np.int64)
-        return Found(zeros, zeros.copy(), np.full(n, READ_RANGE, np.int32), np.full(n, -1, np.int64))
-
-    def put(self, where: NDArray[np.int64], found: Found) -> None:
-        """Take over values that were found, value i of them to where[i]."""
-        self.starts[where] = found.starts
-        self.lengths[where] = found.lengths
-        self.statuses[where] = found.statuses
-        self.chunks[where] = found.chunks
+    def spread(self, where: NDArray[np.int64], n: int) -> Found:
+        """Return n, value i of these at where[i]; the others are not readable."""
+        spread = Found(
+            np.zeros(n, np.int64), np.zeros(n, np.int64), np.full(n, READ_RANGE, np.int32), np.full(n, -1, np.int64)
+        )
+        spread.starts[where] = self.starts
+        spread.lengths[where] = self.lengths
+        spread.statuses[where] = self.statuses
+        spread.chunks[where] = self.chunks
+        return spread
 
 
 _fetchers: weakref.WeakSet[Fetcher] = weakref.WeakSet()
@@ -236,7 +234,8 @@ class Fetcher:
 
     def find(self, leaf: str, located: Located) -> Found:
         """Find the values of a leaf of bytes or text; what is not readable has a status that says so."""
-        layout, found = self._variable[leaf], Found.unknown(len(located.rows))
+        layout, n = self._variable[leaf], len(located.rows)
+        found = Found(np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int32), np.empty(n, np.int64))
         find_values(
             located.bodies,
             located.inner,

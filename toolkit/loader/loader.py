@@ -29,6 +29,7 @@ from toolkit.loader.state import Cursor, Run, dump_state, load_state
 from toolkit.loader.stats import LoaderStats, report_text
 from toolkit.loader.views import view_hash
 from toolkit.memory.budget import Budget, process_budget
+from toolkit.memory.pool import BlockPool
 from toolkit.memory.sizes import size_text
 from toolkit.pipelines.build import compile_pipeline
 from toolkit.pipelines.slots import Pipeline
@@ -65,6 +66,8 @@ class Loader:
         self._convert = converter(options.output_kind)
         self._collect = collector(options.output_kind)
         self._budget = Budget(options.most_bytes, process_budget())
+        # In flight, in the consumer's hand, and the one before it that JAX or a slow `del` still holds.
+        self._pool = BlockPool(keep=options.prefetch + 2, budget=self._budget)
         self._check_fits()
         self._cursor: Cursor | None = None  # what the consumer of the last iter() has received, or a loaded state
         self._resuming = False
@@ -98,6 +101,7 @@ class Loader:
             threads=options.thread_count,
             prefetch=options.prefetch,
             skip_errors=options.on_error_kind is OnError.SKIP,
+            pool=self._pool,
             budget=self._budget,
             hold_timeout=options.hold_timeout,
             collect=self._collect,
@@ -164,6 +168,7 @@ class Loader:
         """End a running iteration and its threads. May be called more than once."""
         self._closed = True
         self._end_engine()
+        self._pool.close()
 
     def _end_engine(self) -> None:
         if self._engine is not None:
