@@ -29,6 +29,9 @@ cdef extern from "chunks.h" nogil:
     const char *tk_crc32c_backend()
     int tk_guard_install()
     int tk_checked_copy(const tk_body *body, int64_t start, int64_t n, uint8_t *dst, uint8_t *tmp, int64_t *bad_chunk)
+    int tk_checked_rows(
+        const tk_body *body, int64_t start, int64_t n, int64_t stride, int64_t rows, uint8_t *dst, uint8_t *tmp,
+        int64_t *bad_chunk)
     int tk_checked_ids(
         const tk_body *body, int64_t start, int64_t count, int width, void *dst, int dst_width, uint8_t *tmp,
         int64_t *bad_chunk)
@@ -235,6 +238,13 @@ cdef int checked_copy(
     const tk_body *body, int64_t start, int64_t n, uint8_t *dst, uint8_t *tmp, int64_t *bad
 ) noexcept nogil:
     return tk_checked_copy(body, start, n, dst, tmp, bad)
+
+
+cdef int checked_rows(
+    const tk_body *body, int64_t start, int64_t n, int64_t stride, int64_t rows, uint8_t *dst, uint8_t *tmp,
+    int64_t *bad,
+) noexcept nogil:
+    return tk_checked_rows(body, start, n, stride, rows, dst, tmp, bad)
 
 
 cdef int checked_ids(

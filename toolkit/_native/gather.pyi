@@ -24,3 +24,14 @@ def gather_values(
     bad_chunks: NDArray[np.int64],
     out: NDArray[np.uint8],
 ) -> int: ...
+def gather_windows(
+    bodies: list[Body],
+    rows: NDArray[np.int64],
+    starts: NDArray[np.int64],
+    strides: NDArray[np.int64],
+    height: int,
+    row_bytes: int,
+    statuses: NDArray[np.int32],
+    bad_chunks: NDArray[np.int64],
+    out: NDArray[np.uint8],
+) -> int: ...

@@ -1,16 +1,18 @@
-"""Variable-length values of a whole batch into one block: where they lie first, then parts of them, copied and checked.
+"""Variable-length values into batches: where they lie first; then they, or windows of pictures, copied and checked.
 
 The numpy line that says the same, for bodies that are known to be good and `data`, the start of the values' buffer:
     offsets = np.frombuffer(body, "<i4", offset=buffers[offsets][0])
     starts[i], lengths[i] = data + offsets[row], offsets[row + 1] - offsets[row]
     out[places[i] : places[i] + lengths[i]] = body[starts[i] : starts[i] + lengths[i]]
+and for windows of pictures:
+    rows = np.lib.stride_tricks.as_strided(body[starts[i] :], (height, row_bytes), (strides[i], 1))
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memset
 
 from toolkit._native.chunks cimport (
-    TK_CHUNK_BYTES, TK_READ_NULL, TK_READ_OK, UnpackedRows, checked_copy, highest_buffer, value_span,
+    TK_CHUNK_BYTES, TK_READ_NULL, TK_READ_OK, UnpackedRows, checked_copy, checked_rows, highest_buffer, value_span,
 )
 
 cdef extern from *:
@@ -104,4 +106,34 @@ def gather_values(
             if statuses[i] > TK_READ_NULL:
                 failed += 1
                 memset(base + places[i], 0, <size_t>length)
+    return failed
+
+
+def gather_windows(
+    list bodies not None, const int64_t[::1] rows not None, const int64_t[::1] starts not None,
+    const int64_t[::1] strides not None, int64_t height, int64_t row_bytes, int32_t[::1] statuses not None,
+    int64_t[::1] bad_chunks not None, uint8_t[::1] out not None,
+):
+    """Copy a window of each picture to `out` (n * height * row_bytes), row after row: crops of pixels as they are stored.
+
+    Row r of window i begins at starts[i] + r * strides[i] of its body; strides are row_bytes or more. Returns how many
+    windows are not readable; `statuses` says which.
+    """
+    cdef int64_t n = rows.shape[0], i, failed = 0
+    cdef uint8_t tmp[TK_CHUNK_BYTES]
+    if starts.shape[0] != n or strides.shape[0] != n or statuses.shape[0] != n or bad_chunks.shape[0] != n:
+        raise ValueError("starts, strides, statuses and bad_chunks must fit the rows")
+    if height < 1 or row_bytes < 1 or out.shape[0] != n * height * row_bytes:
+        raise ValueError("out must fit the windows")
+    cdef UnpackedRows unpacked = UnpackedRows(bodies, rows, 0)
+    if n == 0:
+        return 0
+    with nogil:
+        for i in range(n):
+            bad_chunks[i] = -1
+            statuses[i] = checked_rows(
+                unpacked.bodies[i], starts[i], row_bytes, strides[i], height, &out[i * height * row_bytes], tmp,
+                &bad_chunks[i],
+            )
+            failed += statuses[i] != TK_READ_OK
     return failed

@@ -23,7 +23,7 @@ from toolkit._native.chunks import (
     fetch_bytes,
     fetch_fixed,
 )
-from toolkit._native.gather import find_values, gather_values
+from toolkit._native.gather import find_values, gather_values, gather_windows
 from toolkit._native.locate import FileIdentity, Locator
 from toolkit.errors import CorruptShardError
 from toolkit.format.layout import FixedLayout, VariableLayout, column_layouts, leaf_layouts
@@ -267,6 +267,29 @@ class Fetcher:
             statuses,
             chunks,
             out,
+        )
+        self._check(failed, leaf, located, statuses, chunks)
+
+    def windows(
+        self, leaf: str, located: Located, starts: NDArray[np.int64], strides: NDArray[np.int64], out: NDArray[np.uint8]
+    ) -> None:
+        """Copy windows of pictures to `out` (n, height, width, channels): rows that lie strides[i] bytes apart.
+
+        Raises:
+            CorruptShardError: A byte is not what was packed.
+        """
+        statuses, chunks = _outcome(located)
+        row_bytes = out.shape[2] * out.shape[3]
+        failed = gather_windows(
+            located.bodies,
+            located.inner,
+            starts,
+            strides,
+            out.shape[1],
+            row_bytes,
+            statuses,
+            chunks,
+            out.reshape(-1),
         )
         self._check(failed, leaf, located, statuses, chunks)
 
