@@ -33,6 +33,8 @@ STEPS = {
     "cut and cast": slot("image").decode_image().center_crop(31).to_hwc().cast("uint8"),
     "corner": slot("image").decode_image().crop(0, 0, 1, 1),
     "some padded": slot("image").decode_image().crop(20, 10, 30, 35),
+    "cut of padded": slot("image").decode_image().center_crop((75, 44)).crop(3, 20, 60, 70).center_crop(61),
+    "beside": slot("image").decode_image().crop(90, 0, 8, 9),
     "padded": slot("image").decode_image().center_crop(90),
     "normalized": slot("image").decode_image().resize_short(40).center_crop(32).normalize("imagenet"),
 }

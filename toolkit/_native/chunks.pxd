@@ -34,8 +34,8 @@ cdef int checked_copy(
     const tk_body *body, int64_t start, int64_t n, uint8_t *dst, uint8_t *tmp, int64_t *bad
 ) noexcept nogil
 cdef int checked_rows(
-    const tk_body *body, int64_t start, int64_t n, int64_t stride, int64_t rows, uint8_t *dst, uint8_t *tmp,
-    int64_t *bad,
+    const tk_body *body, int64_t start, int64_t n, int64_t stride, int64_t rows, uint8_t *dst,
+    int64_t dst_stride, uint8_t *tmp, int64_t *bad,
 ) noexcept nogil
 cdef int checked_ids(
     const tk_body *body, int64_t start, int64_t count, int width, void *dst, int dst_width, uint8_t *tmp, int64_t *bad

@@ -30,8 +30,8 @@ cdef extern from "chunks.h" nogil:
     int tk_guard_install()
     int tk_checked_copy(const tk_body *body, int64_t start, int64_t n, uint8_t *dst, uint8_t *tmp, int64_t *bad_chunk)
     int tk_checked_rows(
-        const tk_body *body, int64_t start, int64_t n, int64_t stride, int64_t rows, uint8_t *dst, uint8_t *tmp,
-        int64_t *bad_chunk)
+        const tk_body *body, int64_t start, int64_t n, int64_t stride, int64_t rows, uint8_t *dst,
+        int64_t dst_stride, uint8_t *tmp, int64_t *bad_chunk)
     int tk_checked_ids(
         const tk_body *body, int64_t start, int64_t count, int width, void *dst, int dst_width, uint8_t *tmp,
         int64_t *bad_chunk)
@@ -241,10 +241,10 @@ cdef int checked_copy(
 
 
 cdef int checked_rows(
-    const tk_body *body, int64_t start, int64_t n, int64_t stride, int64_t rows, uint8_t *dst, uint8_t *tmp,
-    int64_t *bad,
+    const tk_body *body, int64_t start, int64_t n, int64_t stride, int64_t rows, uint8_t *dst,
+    int64_t dst_stride, uint8_t *tmp, int64_t *bad,
 ) noexcept nogil:
-    return tk_checked_rows(body, start, n, stride, rows, dst, tmp, bad)
+    return tk_checked_rows(body, start, n, stride, rows, dst, dst_stride, tmp, bad)
 
 
 cdef int checked_ids(

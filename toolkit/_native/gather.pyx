@@ -5,7 +5,7 @@ The numpy line that says the same, for bodies that are known to be good and `dat
     starts[i], lengths[i] = data + offsets[row], offsets[row + 1] - offsets[row]
     out[places[i] : places[i] + lengths[i]] = body[starts[i] : starts[i] + lengths[i]]
 and for windows of pictures:
-    rows = np.lib.stride_tricks.as_strided(body[starts[i] :], (height, row_bytes), (strides[i], 1))
+    out[i, top : top + height, left : left + width] = as_strided(body[starts[i] :], (height, width), (strides[i], 1))
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
@@ -111,29 +111,40 @@ def gather_values(
 
 def gather_windows(
     list bodies not None, const int64_t[::1] rows not None, const int64_t[::1] starts not None,
-    const int64_t[::1] strides not None, int64_t height, int64_t row_bytes, int32_t[::1] statuses not None,
-    int64_t[::1] bad_chunks not None, uint8_t[::1] out not None,
+    const int64_t[::1] strides not None, const int64_t[:, ::1] inside not None, int32_t[::1] statuses not None,
+    int64_t[::1] bad_chunks not None, uint8_t[:, :, ::1] out not None,
 ):
-    """Copy a window of each picture to `out` (n * height * row_bytes), row after row: crops of pixels as they are stored.
+    """Copy a window of each picture to `out` (n, height, row bytes): crops of pixels as they are stored.
 
-    Row r of window i begins at starts[i] + r * strides[i] of its body; strides are row_bytes or more. Returns how many
-    windows are not readable; `statuses` says which.
+    inside[i] says which part of out[i] lies in the picture: top, left, height, width, the second and last in bytes. Its
+    row r begins at starts[i] + r * strides[i] of the body; the rest becomes zeros. Returns how many windows are not
+    readable; `statuses` says which.
     """
-    cdef int64_t n = rows.shape[0], i, failed = 0
+    cdef int64_t n = rows.shape[0], i, failed = 0, height = out.shape[1], width = out.shape[2]
     cdef uint8_t tmp[TK_CHUNK_BYTES]
     if starts.shape[0] != n or strides.shape[0] != n or statuses.shape[0] != n or bad_chunks.shape[0] != n:
         raise ValueError("starts, strides, statuses and bad_chunks must fit the rows")
-    if height < 1 or row_bytes < 1 or out.shape[0] != n * height * row_bytes:
-        raise ValueError("out must fit the windows")
+    if out.shape[0] != n or height < 1 or width < 1 or inside.shape[0] != n or inside.shape[1] != 4:
+        raise ValueError("out and inside must fit the rows")
+    for i in range(n):
+        if (
+            inside[i, 0] < 0 or inside[i, 2] < 0 or inside[i, 0] > height - inside[i, 2]
+            or inside[i, 1] < 0 or inside[i, 3] < 0 or inside[i, 1] > width - inside[i, 3]
+        ):
+            raise ValueError(f"window {i} reaches beyond out")
     cdef UnpackedRows unpacked = UnpackedRows(bodies, rows, 0)
     if n == 0:
         return 0
     with nogil:
         for i in range(n):
             bad_chunks[i] = -1
-            statuses[i] = checked_rows(
-                unpacked.bodies[i], starts[i], row_bytes, strides[i], height, &out[i * height * row_bytes], tmp,
-                &bad_chunks[i],
-            )
+            if inside[i, 2] < height or inside[i, 3] < width:
+                memset(&out[i, 0, 0], 0, <size_t>(height * width))
+            statuses[i] = TK_READ_OK
+            if inside[i, 2] and inside[i, 3]:
+                statuses[i] = checked_rows(
+                    unpacked.bodies[i], starts[i], inside[i, 3], strides[i], inside[i, 2],
+                    &out[i, 0, 0] + inside[i, 0] * width + inside[i, 1], width, tmp, &bad_chunks[i],
+                )
             failed += statuses[i] != TK_READ_OK
     return failed

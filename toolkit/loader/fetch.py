@@ -271,26 +271,21 @@ class Fetcher:
         self._check(failed, leaf, located, statuses, chunks)
 
     def windows(
-        self, leaf: str, located: Located, starts: NDArray[np.int64], strides: NDArray[np.int64], out: NDArray[np.uint8]
+        self,
+        leaf: str,
+        located: Located,
+        starts: NDArray[np.int64],
+        strides: NDArray[np.int64],
+        inside: NDArray[np.int64],
+        out: NDArray[np.uint8],
     ) -> None:
-        """Copy windows of pictures to `out` (n, height, width, channels): rows that lie strides[i] bytes apart.
+        """Copy windows of pictures to `out` (n, height, row bytes), as gather_windows does.
 
         Raises:
             CorruptShardError: A byte is not what was packed.
         """
         statuses, chunks = _outcome(located)
-        row_bytes = out.shape[2] * out.shape[3]
-        failed = gather_windows(
-            located.bodies,
-            located.inner,
-            starts,
-            strides,
-            out.shape[1],
-            row_bytes,
-            statuses,
-            chunks,
-            out.reshape(-1),
-        )
+        failed = gather_windows(located.bodies, located.inner, starts, strides, inside, statuses, chunks, out)
         self._check(failed, leaf, located, statuses, chunks)
 
     def values(self, column: str, located: Located) -> list[Any]:

@@ -49,7 +49,7 @@ class RawImageStage(ImageStage):
             self.largest_part = ColumnStage.largest_part
 
     def fill(self, place: Any, part: Part, memory: WorkerMemory) -> None:
-        """Copy the crops; anything but crops within whole images goes the way of other slots."""
+        """Copy the crops; what isn't sound goes the way of other slots, which say why."""
         begun = time.perf_counter()
         if self._windows is None or not self._cut(self._windows, place[part.places], part):
             super().fill(place, part, memory)
@@ -58,16 +58,19 @@ class RawImageStage(ImageStage):
         self._stats.add(fetch_seconds=time.perf_counter() - begun, fetched_bytes=place[part.places].nbytes)
 
     def _cut(self, windows: Windows, out: NDArray[np.uint8], part: Part) -> bool:
-        """Copy the windows of the part's images to `out`; False, and nothing done, when one can't be cut out."""
+        """Copy the windows of the part's images to `out`; False, and nothing done, when an image is not sound."""
         sizes = raw_sizes(self._fetcher, self._compiled.slot.column, part.located)
         found = self._fetcher.find(self._leaf, part.located)
         height, width = sizes.height.astype(np.int64), sizes.width.astype(np.int64)
-        top, left = windows.of(height, width)
-        sound = (found.lengths == height * width * 3) & (sizes.channels == 3) & ~sizes.missing & (height > 0)
-        if not (sound & (found.statuses == READ_OK) & (top >= 0)).all():
+        pixels = height * width
+        sound = (found.lengths == 3 * pixels) & (sizes.channels == 3) & ~sizes.missing & (np.minimum(height, width) > 0)
+        if not (sound & (found.statuses == READ_OK) & (pixels <= windows.max_pixels)).all():
             return False
-        starts = found.starts + (top * width + left) * 3
-        self._fetcher.windows(self._leaf, part.located, starts, width * 3, out)
+        first_row, rows, top = windows.side(height, vertical=True)
+        first_column, columns, left = windows.side(width, vertical=False)
+        starts = found.starts + 3 * (first_row * width + first_column)
+        inside = np.stack((top, 3 * left, rows, 3 * columns), axis=1)
+        self._fetcher.windows(self._leaf, part.located, starts, 3 * width, inside, out.reshape(*out.shape[:2], -1))
         return True
 
     def _fetch(self, part: Part, memory: WorkerMemory) -> _Pixels:

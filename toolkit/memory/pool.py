@@ -19,7 +19,7 @@ from toolkit.memory.budget import Budget
 __all__ = ["ALIGNMENT", "BlockPool", "Lend", "NoRoomError"]
 
 ALIGNMENT = 64
-_KEPT_IDLE = 32 << 20  # between two iterations: more would be missed by whoever has several loaders
+_KEPT_IDLE = 64 << 20  # between two iterations: more would be missed by whoever has several loaders
 
 
 class Lend(Protocol):
@@ -84,7 +84,7 @@ class BlockPool:
         return _drop_free(self._free, self._budget)
 
     def trim(self) -> None:
-        """Give free blocks back but for 32 MiB, and those that come back until the next is lent.
+        """Give free blocks back but for 64 MiB, and those that come back until the next is lent.
 
         An epoch's blocks spare the next one the page faults of fresh memory.
         """

@@ -15,7 +15,7 @@ __all__ = ["Windows", "plain_windows"]
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """Crops, one inside the other.
+    """Crops, one out of the other.
 
     Attributes:
         crops: At least one.
@@ -25,22 +25,26 @@ class Windows:
     crops: tuple[Crop | CenterCrop, ...]
     max_pixels: int
 
-    def of(self, height: NDArray[np.int64], width: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return int64 (n,) top and left of what is cut out of pictures; -1 where it isn't all within the picture."""
-        top, left = np.zeros(len(height), np.int64), np.zeros(len(width), np.int64)
-        good = height * width <= self.max_pixels
+    def side(self, size: NDArray[np.int64], vertical: bool) -> tuple[NDArray[np.int64], ...]:
+        """Return three int64 (n,) for one side of n pictures: what of the picture is seen, and where.
+
+        The first pixel of the picture that is seen, how many are, and the first one's place in the result. The rest of
+        the result is zeros.
+        """
+        origin, first, end = np.zeros_like(size), np.zeros_like(size), size  # of the result; of what is seen
         for crop in self.crops:
+            length = crop.height if vertical else crop.width
             match crop:
-                case Crop(y, x, _, _):
-                    good &= (y >= 0) & (x >= 0) & (y + crop.height <= height) & (x + crop.width <= width)
-                    top, left = top + y, left + x
+                case Crop(top, left, _, _):
+                    origin = origin + (top if vertical else left)
                 case CenterCrop():
-                    good &= (crop.height <= height) & (crop.width <= width)
-                    # As Python's round(difference / 2): halves to even.
-                    top = top + np.rint((height - crop.height) / 2).astype(np.int64)
-                    left = left + np.rint((width - crop.width) / 2).astype(np.int64)
-            height, width = np.full_like(height, crop.height), np.full_like(width, crop.width)
-        return np.where(good, top, -1), np.where(good, left, -1)
+                    over = size - length
+                    # Python's round(over / 2), halves to even; where the picture is smaller, less than half in front.
+                    origin = origin + np.where(over < 0, -(-over // 2), np.rint(over / 2).astype(np.int64))
+            first, end = np.maximum(first, origin), np.minimum(end, origin + length)
+            size = np.full_like(size, length)
+        seen = np.maximum(end - first, 0)
+        return first, seen, np.where(seen > 0, first - origin, 0)
 
 
 def plain_windows(steps: Sequence[object]) -> Windows | None:
