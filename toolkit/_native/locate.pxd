@@ -15,11 +15,17 @@ cdef extern from "sys/stat.h" nogil:
         timespec_t st_mtim
     int c_stat "stat" (const char *path, stat_t *out)
 
+cdef extern from "time.h" nogil:
+    int CLOCK_MONOTONIC
+    int clock_gettime(int clock, timespec_t *out)
+
 cdef class FileIdentity:
     cdef bytes _path
     cdef stat_t _then
+    cdef int64_t _looked
 
     cpdef bint changed(self)
+    cdef bint changed_lately(self)
 
 cdef class Locator:
     cdef const int64_t[::1] _starts

@@ -9,6 +9,10 @@ from libc.stdint cimport int64_t, uint64_t
 
 from toolkit._native.chunks cimport Body
 
+cdef enum:
+    LOOK_NS = 50_000  # between looks at a file whose samples are read one by one: a look costs half a sample
+
+
 cdef class FileIdentity:
     """A file's device, inode, size and mtime when it was opened, to be compared with what its name gives now."""
 
@@ -30,6 +34,18 @@ cdef class FileIdentity:
             or now.st_mtim.tv_sec != self._then.st_mtim.tv_sec
             or now.st_mtim.tv_nsec != self._then.st_mtim.tv_nsec
         )
+
+    cdef bint changed_lately(self):
+        """The same for many calls in a row: looks again when some time has passed since, so it is late by that at most."""
+        cdef timespec_t now
+        clock_gettime(CLOCK_MONOTONIC, &now)
+        cdef int64_t ns = now.tv_sec * 1_000_000_000 + now.tv_nsec
+        if ns - self._looked < LOOK_NS:
+            return False
+        if self.changed():
+            return True
+        self._looked = ns
+        return False
 
 
 cdef class Locator:

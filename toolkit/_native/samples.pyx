@@ -100,7 +100,7 @@ cdef class SampleReader:
         cdef tuple opened = self._locator.find(row, &inner)
         cdef Body body = opened[0]
         cdef FileIdentity identity = opened[1]
-        if identity.changed():
+        if identity.changed_lately():
             return -1, TK_READ_OK, -1
         for column in self._columns:
             if column.highest >= body.buffer_count:
