@@ -90,7 +90,7 @@ def gather_values(
     for i in range(n):
         if places[i] < 0 or places[i + 1] < places[i] or places[i + 1] > out.shape[0]:
             raise ValueError(f"value {i} has no place within out")
-    cdef UnpackedRows unpacked = UnpackedRows(bodies, rows, 0)
+    cdef UnpackedRows unpacked = UnpackedRows(bodies, rows, -1)
     if n == 0 or out.shape[0] == 0:
         for i in range(n):
             failed += statuses[i] > TK_READ_NULL
@@ -132,7 +132,7 @@ def gather_windows(
             or inside[i, 1] < 0 or inside[i, 3] < 0 or inside[i, 1] > width - inside[i, 3]
         ):
             raise ValueError(f"window {i} reaches beyond out")
-    cdef UnpackedRows unpacked = UnpackedRows(bodies, rows, 0)
+    cdef UnpackedRows unpacked = UnpackedRows(bodies, rows, -1)
     if n == 0:
         return 0
     with nogil:
