@@ -17,11 +17,13 @@ __all__ = ["Batch"]
 class Batch(Mapping[str, Any]):
     """Columns of a batch by name. The arrays are the consumer's own: writable, and valid as long as they are held.
 
+    Bytes that no slot reads are a BytesColumn: a sequence of bytes in one block.
+
     Attributes:
         epoch: The epoch it belongs to.
         positions: int64 (n,): positions of its samples in the epoch's order; -1 where it is padded.
         rows: int64 (n,): rows of the split; -1 where it is padded.
-        mask: bool (n,): True where a sample was delivered; elsewhere arrays hold zeros and lists None.
+        mask: bool (n,): True where a sample was delivered; elsewhere arrays hold zeros, lists and bytes None.
         present: bool (n,) for each optional slot: False where its value was missing and `fill` stands for it.
     """
 

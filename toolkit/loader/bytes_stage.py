@@ -35,6 +35,8 @@ class _Place:
 class BytesStage(ColumnStage):
     """Bytes as they are stored: a BytesColumn a batch, whose block is lent once the lengths are known."""
 
+    laid_out = True
+
     def __init__(self, column: str, leaf: str, fetcher: Fetcher, stats: LoaderStats) -> None:
         super().__init__(column, fetcher, stats)
         self._leaf = leaf

@@ -57,7 +57,7 @@ class FilledBatch:
 
     `present`: bool (n,) of each optional slot, where a sample has it.
     `holding` knows what it holds of the budget, `token` stands for its life there.
-    `located` says where its samples are stored, once `laid_out`; None when a shard can't be opened.
+    `located` says where its samples are stored, if that was asked for, once `laid_out`.
     `skipped` has the place and error of each sample that was left out: zeros in arrays, None in lists.
     """
 
@@ -349,20 +349,23 @@ def _fill(work: _Work, batch: FilledBatch, start: int, stop: int, memory: Worker
 
 
 def _lay_out(work: _Work, batch: FilledBatch) -> Located | None:
-    """Find a batch's samples and get its stages ready, when its first part comes; return where the samples are stored.
+    """Get a batch's stages ready when its first part comes; return where all its samples are stored.
 
-    Parts that have a sample in a shard that can't be opened say so themselves: then this returns None.
+    None when no stage asks for that, so that parts open their shards side by side, and when a shard can't be opened:
+    the parts that have a sample there say so themselves.
     """
     with batch.laying_out:
         if not batch.laid_out:
             rows = batch.planned.rows[: batch.planned.samples]
-            try:
-                located = batch.located = work.fetcher.locate(rows)
-                where = np.arange(len(rows))
-            except CorruptShardError:
-                located, where = work.fetcher.locate_readable(rows)
-            for stage in work.stages:
-                stage.lay_out(batch.columns[stage.name], located, where)
+            stages = [stage for stage in work.stages if stage.laid_out]
+            if stages:
+                try:
+                    located = batch.located = work.fetcher.locate(rows)
+                    where = np.arange(len(rows))
+                except CorruptShardError:
+                    located, where = work.fetcher.locate_readable(rows)
+                for stage in stages:
+                    stage.lay_out(batch.columns[stage.name], located, where)
             _blank(work, batch, len(rows), len(batch.planned.rows))
             batch.laid_out = True
         return batch.located
