@@ -5,7 +5,8 @@
 The same photographs are packed as they are, as JPEGs of quality 90 and as pixels, both with a shorter side of 256. Each
 measurement is a fresh process on one CPU with one thread: its first epoch, in which every byte is verified, and the
 median of three more. float32 is center_crop 224 and normalize (from originals behind a resize_short 256), uint8 the
-crop alone. The copy is numpy's, of as many bytes as the uint8 batches have, from memory that no cache holds.
+crop alone. The copies are numpy's, of as many bytes as the uint8 batches have: in one piece from memory that no cache
+holds, and by rows, as a crop has them, out of a mapped shard.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 from photo_task import PipelineError, prepare, read_files
 
 BATCH_SIZE = 64
@@ -36,6 +38,7 @@ SIDES = {
     "originals, uint8": ("originals", True),
     "raw of 256, uint8": ("raw", True),
     "copy of the same bytes": (None, True),
+    "copy of rows out of a map": (None, True),
 }
 
 
@@ -92,7 +95,7 @@ def _work(side: str, work: str, count: str) -> int:
     pack, whole = SIDES[side]
     seconds = []
     if pack is None:
-        source = np.random.default_rng(0).integers(0, 256, (int(count), CROP, CROP, 3), np.uint8)
+        source = _mapped(Path(work), int(count)) if "map" in side else _in_memory(int(count))
         out = np.empty((BATCH_SIZE, CROP, CROP, 3), np.uint8)
         for _ in range(EPOCHS):
             begun = time.perf_counter()
@@ -119,6 +122,19 @@ def _work(side: str, work: str, count: str) -> int:
                 raise PipelineError(f"{side} gave {samples} of {count} photographs")
     print(json.dumps({"first": int(count) / seconds[0], "later": int(count) / statistics.median(seconds[1:])}))
     return 0
+
+
+def _in_memory(count: int) -> NDArray[np.uint8]:
+    """Return as many bytes as the crops have, (count, CROP, CROP, 3)."""
+    return np.random.default_rng(0).integers(0, 256, (count, CROP, CROP, 3), np.uint8)
+
+
+def _mapped(work: Path, count: int) -> NDArray[np.uint8]:
+    """Return the same shape over the largest shard's map: crops of pictures of SHORT_SIDE x 4/3 SHORT_SIDE pixels."""
+    shard = np.memmap(max((work / "raw" / "shards").iterdir(), key=lambda path: path.stat().st_size), np.uint8, "r")
+    row = SHORT_SIDE * 4 // 3 * 3
+    step = min(SHORT_SIDE * row, (len(shard) - CROP * row) // count)
+    return np.lib.stride_tricks.as_strided(shard, (count, CROP, CROP, 3), (step, row, 3, 1), writeable=False)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -274,7 +274,7 @@ def _toolkit_batches(place: Path, batch_size: int, baseline: Baseline) -> Callab
     import toolkit
 
     loader = toolkit.open(place / "toolkit").loader(batch_size=batch_size, shuffle="full", seed=SEED, threads=1)
-    return lambda epoch: (batch["data"] for batch in loader)
+    return lambda epoch: (batch["data"].data for batch in loader)
 
 
 def _toolkit_single(place: Path) -> Callable[[int], Any]:

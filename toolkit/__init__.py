@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from toolkit.loader.batch import Batch
+    from toolkit.loader.bytes_column import BytesColumn
     from toolkit.loader.concat import concat
     from toolkit.loader.dataset import Dataset, open
     from toolkit.loader.loader import Loader
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Batch",
     "BatchMap",
+    "BytesColumn",
     "Chain",
     "Dataset",
     "HeldBatch",
@@ -57,6 +59,7 @@ __version__ = "0.1.0.dev0"
 
 _HOMES = {
     "Batch": "toolkit.loader.batch",
+    "BytesColumn": "toolkit.loader.bytes_column",
     "BatchMap": "toolkit.pipelines.batch_maps",
     "Chain": "toolkit.pipelines.slots",
     "Dataset": "toolkit.loader.dataset",

@@ -12,7 +12,7 @@ import pytest
 
 import toolkit
 from toolkit._native.chunks import READ_CRC, READ_FAULT, READ_OK, READ_RANGE
-from toolkit._native.samples import FileIdentity
+from toolkit._native.locate import FileIdentity
 from toolkit.errors import CorruptShardError, StorageError
 from toolkit.format.reader import ShardReader, read_failure
 from toolkit.format.shard import BatchPlace, ShardRecord

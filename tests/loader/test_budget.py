@@ -130,17 +130,27 @@ def test_a_for_loop_needs_two_batches_whatever_the_output(packed: Path, output: 
     assert sum(int(np.asarray(batch["image"]).shape[0]) for batch in loader) == 4 * len(ds)
 
 
-def test_lists_are_counted_while_their_batch_lives(packed: Path) -> None:
+def test_bytes_are_counted_as_long_as_anybody_has_their_block(packed: Path) -> None:
     ds = toolkit.open(packed, split="train")
     loader = ds.loader(batch_size=50, threads=1, max_bytes="4MiB")
     batches = list(loader)
     stored = sum(len(image) for batch in batches for image in batch["image"])
-    assert stored <= loader.stats()["budget_bytes"] <= stored + 150 * 64 + 150 * 8 + 4096
+    assert stored <= loader.stats()["budget_bytes"] <= stored * 9 // 8 + 150 * 24 + 3 * 4096
     first = batches[0]
     del batches
+    loader.close()
     gc.collect()
     alive = sum(len(image) for image in first["image"])
-    assert alive <= loader.stats()["budget_bytes"] <= alive + 50 * 64 + 50 * 8 + 4096
+    assert alive <= loader.stats()["budget_bytes"] <= alive * 9 // 8 + 50 * 24 + 4096
+    view = first["image"].view(7)
+    del first
+    gc.collect()
+    assert alive <= loader.stats()["budget_bytes"] <= alive * 9 // 8 + 4096
+    (held,) = [held for held in toolkit.debug_batches() if held.columns.keys() == {"image"}]
+    assert (held.first, held.last, held.delivered) == (0, 49, True)
+    del view
+    gc.collect()
+    assert loader.stats()["budget_bytes"] == 0
 
 
 def test_lists_larger_than_the_cap_are_an_error_with_the_number(packed: Path) -> None:
@@ -158,6 +168,7 @@ def test_what_a_batch_map_makes_is_counted_and_what_it_replaces_is_not(packed: P
     ds = toolkit.open(packed, split="train")
     loader = ds.loader(toolkit.pipeline(STEPS, batch_maps=[widen]), batch_size=150, threads=1)
     (batch,) = list(loader)
+    loader.close()
     assert batch["image"].dtype == np.float64
     assert loader.stats()["budget_bytes"] == 150 * (IMAGE * 8 + 8)
 
@@ -222,6 +233,20 @@ def test_nothing_stays_charged_when_loaders_are_gone(packed: Path) -> None:
         stats = loader.stats()
         assert stats["budget_bytes"] == 0
         assert stats["in_flight"] == 0
+
+
+def test_blocks_stay_for_the_next_iteration_up_to_a_bound(packed: Path) -> None:
+    ds = toolkit.open(packed, split="train")
+    loader = ds.loader(PIPELINE, batch_size=10, threads=1, prefetch=2)
+    for batch in loader:
+        del batch
+    kept = loader.stats()["budget_bytes"]
+    for batch in loader:
+        del batch
+    assert kept <= loader.stats()["budget_bytes"] <= 4 * size(10) + kept
+    loader.close()
+    gc.collect()
+    assert loader.stats()["budget_bytes"] == 0
 
 
 def test_report_says_what_stats_count(packed: Path) -> None:

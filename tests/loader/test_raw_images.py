@@ -29,6 +29,12 @@ STEPS = {
     "decode": slot("image").decode_image(),
     "resized": slot("image").decode_image().resize_short(40),
     "cropped": slot("image").decode_image().resize_short(40).center_crop(32),
+    "cut": slot("image").decode_image().center_crop((40, 41)).crop(3, 5, 20, 30),
+    "cut and cast": slot("image").decode_image().center_crop(31).to_hwc().cast("uint8"),
+    "corner": slot("image").decode_image().crop(0, 0, 1, 1),
+    "some padded": slot("image").decode_image().crop(20, 10, 30, 35),
+    "cut of padded": slot("image").decode_image().center_crop((75, 44)).crop(3, 20, 60, 70).center_crop(61),
+    "beside": slot("image").decode_image().crop(90, 0, 8, 9),
     "padded": slot("image").decode_image().center_crop(90),
     "normalized": slot("image").decode_image().resize_short(40).center_crop(32).normalize("imagenet"),
 }
@@ -116,7 +122,7 @@ def test_a_flip_in_any_part_is_found(packed: tuple[Path, Path], tmp_path: Path, 
     data = bytearray(whole)
     data[values.address - whole.address + values.size // 2] ^= 1
     shard.write_bytes(data)
-    for step in (None, "cropped"):
+    for step in (None, "cropped", "cut"):
         with pytest.raises(CorruptShardError, match=shard.name):
             batches(root, step, shuffle="none")
     with pytest.raises(CorruptShardError):
@@ -158,7 +164,7 @@ def test_missing_images(commit_rows: Commit, tmp_path: Path) -> None:
 @pytest.mark.parametrize("image", [raw(17, 2, 3), raw(18, 2, -3), raw(6, 2, 3, 1), raw(0, 0, 3), raw(24, 2, 3, 4)])
 def test_pixels_that_do_not_fit_their_size(commit_rows: Commit, tmp_path: Path, image: dict[str, Any]) -> None:
     root = commit(commit_rows, tmp_path / "ds", [raw(18, 2, 3), image])
-    for step in (None, "decode", "cropped"):
+    for step in (None, "decode", "cropped", "corner"):
         with pytest.raises(SampleError, match=r"row 1, key 'k1', column image: .*raw image") as caught:
             batches(root, step)
         assert (caught.value.row, caught.value.key, caught.value.slot) == (1, "k1", "image")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import struct
 import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
+from bodies import body_over, laid_out, sums_of
 from format.pure_reader import crc32c as oracle
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -75,11 +75,6 @@ def test_the_backend_has_a_name() -> None:
 # --- chunk sums -----------------------------------------------------------------------------------------------
 
 
-def sums_of(data: bytes) -> bytes:
-    chunks = [data[at : at + CHUNK_BYTES] for at in range(0, len(data), CHUNK_BYTES)]
-    return b"".join(struct.pack("<I", crc32c(chunk)) for chunk in chunks)
-
-
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.sampled_from([0, 1, 7, 8, CHUNK_BYTES - 1, CHUNK_BYTES, CHUNK_BYTES + 1, 40_000]), max_size=6))
 def test_chunk_sums_of_pieces_of_any_size(sizes: list[int]) -> None:
@@ -92,13 +87,6 @@ def test_chunk_sums_of_pieces_of_any_size(sizes: list[int]) -> None:
 
 
 # --- bodies ---------------------------------------------------------------------------------------------------
-
-
-def body_over(path: Path, data: bytes, buffers: list[tuple[int, int]], rows: int = 1, lead: int = 0) -> Body:
-    path.write_bytes(b"#" * lead + data + b"#")
-    with path.open("rb") as file:
-        shard = ShardMap(file.fileno(), lead + len(data) + 1)
-    return Body(shard, lead, len(data), rows, sums_of(data), np.array(buffers, np.int64).reshape(-1, 2))
 
 
 @settings(max_examples=60, deadline=None)
@@ -186,14 +174,6 @@ def test_maps_that_are_refused(tmp_path: Path) -> None:
 
 
 # --- fetches --------------------------------------------------------------------------------------------------
-
-
-def laid_out(*buffers: bytes) -> tuple[bytes, list[tuple[int, int]]]:
-    data, places = b"", []
-    for buffer in buffers:
-        places.append((len(data), len(buffer)))
-        data += buffer + bytes(-len(buffer) % 8)
-    return data, places
 
 
 def fetched_fixed(

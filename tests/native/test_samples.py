@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import toolkit
-from toolkit._native.samples import FileIdentity
+from toolkit._native.locate import FileIdentity
 from toolkit.errors import CorruptShardError
 from toolkit.pack.job import PackJob
 from toolkit.pack.run import pack

@@ -43,7 +43,11 @@ typedef struct {
    tmp is TK_CHUNK_BYTES of scratch. Returns a TK_READ_ status; *bad_chunk is set with TK_READ_CRC and _FAULT. */
 int tk_checked_copy(const tk_body *body, int64_t start, int64_t n, uint8_t *dst, uint8_t *tmp, int64_t *bad_chunk);
 
-/* The same for `count` unsigned integers of `width` (2 or 4) bytes from body[start] on, widened or narrowed to dst_width
+/* The same for `rows` stretches of n bytes, `stride` (n or more) apart, which come to lie dst_stride apart. */
+int tk_checked_rows(const tk_body *body, int64_t start, int64_t n, int64_t stride, int64_t rows, uint8_t *dst,
+                    int64_t dst_stride, uint8_t *tmp, int64_t *bad_chunk);
+
+/* The same as tk_checked_copy for `count` unsigned integers of `width` (2 or 4) bytes from body[start] on, widened or narrowed to dst_width
    (2, 4 or 8) on the way: no value may need more bytes than it gets. start is a multiple of width. */
 int tk_checked_ids(const tk_body *body, int64_t start, int64_t count, int width, void *dst, int dst_width, uint8_t *tmp,
                    int64_t *bad_chunk);

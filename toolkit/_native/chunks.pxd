@@ -33,6 +33,10 @@ cdef class Body:
 cdef int checked_copy(
     const tk_body *body, int64_t start, int64_t n, uint8_t *dst, uint8_t *tmp, int64_t *bad
 ) noexcept nogil
+cdef int checked_rows(
+    const tk_body *body, int64_t start, int64_t n, int64_t stride, int64_t rows, uint8_t *dst,
+    int64_t dst_stride, uint8_t *tmp, int64_t *bad,
+) noexcept nogil
 cdef int checked_ids(
     const tk_body *body, int64_t start, int64_t count, int width, void *dst, int dst_width, uint8_t *tmp, int64_t *bad
 ) noexcept nogil
@@ -48,3 +52,9 @@ cdef int value_span(
     const tk_body *body, const int64_t *buffers, int64_t row, const int32_t *validity, int64_t levels, int32_t offsets,
     int32_t data, int64_t width, int64_t *start, int64_t *length, uint8_t *tmp, int64_t *bad,
 ) noexcept nogil
+
+cdef class UnpackedRows:
+    cdef tk_body **bodies
+    cdef int64_t **buffers
+
+cdef int64_t highest_buffer(const int32_t[::1] validity, int64_t a, int64_t b) except -2

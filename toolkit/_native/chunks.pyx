@@ -29,6 +29,9 @@ cdef extern from "chunks.h" nogil:
     const char *tk_crc32c_backend()
     int tk_guard_install()
     int tk_checked_copy(const tk_body *body, int64_t start, int64_t n, uint8_t *dst, uint8_t *tmp, int64_t *bad_chunk)
+    int tk_checked_rows(
+        const tk_body *body, int64_t start, int64_t n, int64_t stride, int64_t rows, uint8_t *dst,
+        int64_t dst_stride, uint8_t *tmp, int64_t *bad_chunk)
     int tk_checked_ids(
         const tk_body *body, int64_t start, int64_t count, int width, void *dst, int dst_width, uint8_t *tmp,
         int64_t *bad_chunk)
@@ -237,6 +240,13 @@ cdef int checked_copy(
     return tk_checked_copy(body, start, n, dst, tmp, bad)
 
 
+cdef int checked_rows(
+    const tk_body *body, int64_t start, int64_t n, int64_t stride, int64_t rows, uint8_t *dst,
+    int64_t dst_stride, uint8_t *tmp, int64_t *bad,
+) noexcept nogil:
+    return tk_checked_rows(body, start, n, stride, rows, dst, dst_stride, tmp, bad)
+
+
 cdef int checked_ids(
     const tk_body *body, int64_t start, int64_t count, int width, void *dst, int dst_width, uint8_t *tmp, int64_t *bad
 ) noexcept nogil:
@@ -304,13 +314,10 @@ cdef int value_span(
     return TK_READ_OK
 
 
-cdef class _Rows:
+cdef class UnpackedRows:
     """The bodies and rows of one fetch, unpacked so that the loop needs no Python object."""
 
-    cdef tk_body **bodies
-    cdef int64_t **buffers
-
-    def __cinit__(self, list bodies not None, const int64_t[::1] rows not None, int64_t highest_buffer):
+    def __cinit__(self, list bodies not None, const int64_t[::1] rows not None, int64_t highest):
         cdef Py_ssize_t n = len(bodies), i
         cdef Body body
         if rows.shape[0] != n:
@@ -323,8 +330,8 @@ cdef class _Rows:
             body = bodies[i]
             if rows[i] < 0 or rows[i] >= body.rows:
                 raise ValueError(f"row {rows[i]} of a record batch of {body.rows} rows")
-            if highest_buffer >= body.buffer_count:
-                raise ValueError(f"buffer {highest_buffer} of {body.buffer_count}")
+            if highest >= body.buffer_count:
+                raise ValueError(f"buffer {highest} of {body.buffer_count}")
             self.bodies[i] = &body._body
             self.buffers[i] = body._buffers
 
@@ -333,7 +340,7 @@ cdef class _Rows:
         free(self.buffers)
 
 
-cdef int64_t _highest(const int32_t[::1] validity, int64_t a, int64_t b) except -2:
+cdef int64_t highest_buffer(const int32_t[::1] validity, int64_t a, int64_t b) except -2:
     cdef int64_t high = a if a > b else b, i
     if a < 0 or b < 0:
         raise ValueError("a buffer index is negative")
@@ -357,7 +364,7 @@ def fetch_fixed(
     cdef uint8_t tmp[TK_CHUNK_BYTES]
     if width <= 0 or out.shape[0] != n * width or statuses.shape[0] != n or bad_chunks.shape[0] != n:
         raise ValueError("out, statuses and bad_chunks must fit the rows")
-    cdef _Rows unpacked = _Rows(bodies, rows, _highest(validity, data, 0))
+    cdef UnpackedRows unpacked = UnpackedRows(bodies, rows, highest_buffer(validity, data, 0))
     if n == 0:
         return 0
     cdef const int32_t *validity_p = &validity[0] if levels else NULL
@@ -388,7 +395,7 @@ def fetch_binary(
         raise ValueError("offsets are 4 or 8 bytes wide")
     if addresses.shape[0] != n or lengths.shape[0] != n or statuses.shape[0] != n or bad_chunks.shape[0] != n:
         raise ValueError("addresses, lengths, statuses and bad_chunks must fit the rows")
-    cdef _Rows unpacked = _Rows(bodies, rows, _highest(validity, offsets, data))
+    cdef UnpackedRows unpacked = UnpackedRows(bodies, rows, highest_buffer(validity, offsets, data))
     if n == 0:
         return 0
     cdef const int32_t *validity_p = &validity[0] if levels else NULL
@@ -438,7 +445,7 @@ def fetch_bytes(
         raise ValueError("offsets are 4 or 8 bytes wide")
     if statuses.shape[0] != n or bad_chunks.shape[0] != n:
         raise ValueError("statuses and bad_chunks must fit the rows")
-    cdef _Rows unpacked = _Rows(bodies, rows, _highest(validity, offsets, data))
+    cdef UnpackedRows unpacked = UnpackedRows(bodies, rows, highest_buffer(validity, offsets, data))
     cdef list values = [None] * n
     if n == 0:
         return values, 0

@@ -12,19 +12,7 @@ from libc.string cimport memcpy
 from toolkit._native.chunks cimport (
     TK_CHUNK_BYTES, TK_READ_NULL, TK_READ_OK, TK_READ_RANGE, Body, checked_copy, fixed_value, is_null, tk_body, value_span,
 )
-
-cdef extern from "sys/stat.h" nogil:
-    ctypedef long dev_t
-    ctypedef unsigned long ino_t
-    cdef struct timespec_t "timespec":
-        int64_t tv_sec
-        long tv_nsec
-    cdef struct stat_t "stat":
-        uint64_t st_dev
-        uint64_t st_ino
-        int64_t st_size
-        timespec_t st_mtim
-    int c_stat "stat" (const char *path, stat_t *out)
+from toolkit._native.locate cimport FileIdentity, Locator
 
 cdef enum:
     RELEASE_BYTES = 1 << 16  # below, giving the GIL away costs more than the copy
@@ -38,33 +26,6 @@ OTHER = TK_OTHER
 BINARY = TK_BINARY
 TEXT = TK_TEXT
 BOOL = TK_BOOL
-
-
-
-cdef class FileIdentity:
-    """A file's device, inode, size and mtime when it was opened, to be compared with what its name gives now."""
-
-    cdef bytes _path
-    cdef stat_t _then
-
-    def __cinit__(self, bytes path not None, int64_t device, int64_t inode, int64_t size, int64_t mtime_ns):
-        self._path = path
-        self._then.st_dev = <uint64_t>device
-        self._then.st_ino = <uint64_t>inode
-        self._then.st_size = size
-        self._then.st_mtim.tv_sec = mtime_ns // 1_000_000_000
-        self._then.st_mtim.tv_nsec = mtime_ns % 1_000_000_000
-
-    cpdef bint changed(self):
-        """Tell whether the very file was rewritten or cut; one that was replaced or removed by name was not."""
-        cdef stat_t now
-        if c_stat(self._path, &now) != 0 or now.st_dev != self._then.st_dev or now.st_ino != self._then.st_ino:
-            return False
-        return (
-            now.st_size != self._then.st_size
-            or now.st_mtim.tv_sec != self._then.st_mtim.tv_sec
-            or now.st_mtim.tv_nsec != self._then.st_mtim.tv_nsec
-        )
 
 
 cdef class _Column:
@@ -81,25 +42,17 @@ cdef class _Column:
 
 
 cdef class SampleReader:
-    """Reads rows of a split as dicts of Python values. Immutable but for its opened bodies; safe from any thread.
+    """Reads rows of a split as dicts of Python values. Immutable; safe from any thread.
 
     Args:
-        starts: int64 (batches + 1,): first row of each record batch, and the number of rows.
-        open_batch: Called with a record batch's number; returns its Body and its shard's FileIdentity.
-        keep: Bodies that are kept at hand.
+        locator: Finds their record batches.
     """
 
-    cdef const int64_t[::1] _starts
-    cdef object _open_batch
-    cdef dict _opened
-    cdef Py_ssize_t _keep
+    cdef Locator _locator
     cdef list _columns
 
-    def __init__(self, const int64_t[::1] starts not None, open_batch, Py_ssize_t keep):
-        self._starts = starts
-        self._open_batch = open_batch
-        self._opened = {}
-        self._keep = keep
+    def __init__(self, Locator locator not None):
+        self._locator = locator
         self._columns = []
 
     def add(
@@ -138,32 +91,17 @@ cdef class SampleReader:
 
         `column` is the number of the first such column, or -1 when the shard was changed while it was open.
         """
-        cdef int64_t low = 0, high = self._starts.shape[0] - 1, middle, inner, chunk = -1
+        cdef int64_t inner = 0, chunk = -1
         cdef int status
-        cdef tuple opened
-        cdef Body body
-        cdef FileIdentity identity
         cdef _Column column
         cdef object value
         cdef Py_ssize_t number = 0
         cdef dict sample = {}
-        if row < 0 or row >= self._starts[high]:
-            raise IndexError(f"row {row} of {self._starts[high]}")
-        while high - low > 1:
-            middle = (low + high) >> 1
-            if self._starts[middle] <= row:
-                low = middle
-            else:
-                high = middle
-        inner = row - self._starts[low]
-        found = self._opened.get(low)
-        opened = self._open(low) if found is None else <tuple>found
-        body = opened[0]
-        identity = opened[1]
-        if identity.changed():
+        cdef tuple opened = self._locator.find(row, &inner)
+        cdef Body body = opened[0]
+        cdef FileIdentity identity = opened[1]
+        if identity.changed_lately():
             return -1, TK_READ_OK, -1
-        if inner >= body.rows:
-            raise IndexError(f"row {inner} of a record batch of {body.rows} rows")
         for column in self._columns:
             if column.highest >= body.buffer_count:
                 raise ValueError(f"buffer {column.highest} of {body.buffer_count}")
@@ -181,13 +119,6 @@ cdef class SampleReader:
             sample[column.name] = value
             number += 1
         return sample
-
-    cdef tuple _open(self, int64_t batch):
-        cdef tuple opened = self._open_batch(batch)
-        if len(self._opened) >= self._keep:
-            self._opened.clear()
-        self._opened[batch] = opened
-        return opened
 
 
 cdef object _variable(Body body, _Column column, int64_t row, int *status, int64_t *chunk):

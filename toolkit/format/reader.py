@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 import numpy as np
 
 from toolkit._native.chunks import READ_CRC, READ_FAULT, READ_RANGE, Body, ShardMap
-from toolkit._native.samples import FileIdentity
+from toolkit._native.locate import FileIdentity
 from toolkit.errors import CorruptShardError, StorageError
 from toolkit.format.message import parse_batch_message
 from toolkit.format.shard import SUMS_KEY

@@ -1,8 +1,8 @@
 """Let batches in while the budget has room for them; the one that is delivered next waits for what the consumer holds.
 
 Batches are let in by the consumer's thread, in the order of delivery, whole: so what stands before the next batch is
-only what was delivered already, and the loader can't lock itself up. Sizes of arrays are known before; lists are
-reserved at what samples took so far and corrected when they are filled.
+only what was delivered already, and the loader can't lock itself up. Sizes of arrays are known before; lists and bytes
+are reserved at what samples took so far and corrected when they are filled.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from toolkit.errors import LoaderError
+from toolkit.loader.bytes_column import BytesColumn
 from toolkit.loader.stage import ColumnStage, WorkerMemory
 from toolkit.memory.budget import Budget
 from toolkit.memory.holding import Holding, Token, held_batches
@@ -120,10 +122,12 @@ class Admission:
 
     def note_filled(self, holding: Holding, columns: dict[str, Any], made: dict[str, Any], samples: int) -> None:
         """Count what of a batch's columns, `made` of those that were allocated, lies in no block."""
-        blocks = [values for values in columns.values() if isinstance(values, np.ndarray)]
+        late = [values.data for values in columns.values() if isinstance(values, BytesColumn)]
+        blocks = [*(values for values in columns.values() if isinstance(values, np.ndarray)), *late]
         other = sum(_other_bytes(values, blocks) for values in made.values()) if self._has_other else 0
         holding.set_other(other)
-        self._other_a_sample = max(self._other_a_sample, other / max(1, samples))
+        reserved = other + sum(data.nbytes for data in late)
+        self._other_a_sample = max(self._other_a_sample, reserved / max(1, samples))
         self._worker_bytes = max([self._worker_bytes, *(memory.counted for memory in list(self.memories))])
         self._filled += 1
 
@@ -138,16 +142,20 @@ class Admission:
         try:
             for stage in self._stages:
                 name = stage.name
-                nbytes = stage.block_bytes(samples)
-                if nbytes is not None:
-                    holding.add_block(name, nbytes)
-                columns[name] = stage.allocate(
-                    samples, functools.partial(self._pool.lend, returned=functools.partial(holding.drop_block, name))
-                )
+                columns[name] = stage.allocate(samples, functools.partial(self._lend, holding, name))
         except NoRoomError:
-            holding.drop_block(name)
             return None
         return columns
+
+    def _lend(self, holding: Holding, column: str, nbytes: int, *, late: bool = False) -> NDArray[np.uint8]:
+        if late:
+            holding.set_other(max(0, holding.other - nbytes))  # what was reserved for it
+        holding.add_block(column, nbytes)
+        try:
+            return self._pool.lend(nbytes, late=late, returned=functools.partial(holding.drop_block, column))
+        except NoRoomError:
+            holding.drop_block(column)
+            raise
 
     def _has_room_for_workers(self) -> bool:
         """Whether each worker could grow to what the largest took so far."""
@@ -184,6 +192,8 @@ def _other_bytes(values: Any, blocks: list[np.ndarray[Any, Any]]) -> int:
     """Return what values take besides the batch's blocks."""
     if isinstance(values, np.ndarray):
         return 0 if any(np.may_share_memory(values, block) for block in blocks) else values.nbytes
+    if isinstance(values, BytesColumn):
+        return values.offsets.nbytes + values.present.nbytes + _other_bytes(values.data, blocks)
     if isinstance(values, list | tuple):
         if set(map(type, values)) <= _FLAT:
             return sys.getsizeof(values) + sum(map(sys.getsizeof, values))

@@ -75,6 +75,7 @@ class Origin:
 class Batch(MovableBatch):
     """Columns of a batch by name. The arrays are the consumer's own: writable, and valid as long as they are held.
 
+    Bytes that no slot reads are a BytesColumn: a sequence of bytes in one block.
     To JAX it is a pytree with its columns as leaves; what comes out of jax.tree.map or jit has those and nothing else.
     """
 
@@ -102,7 +103,7 @@ class Batch(MovableBatch):
 
     @property
     def mask(self) -> Any:
-        """Bool (n,): True where a sample was delivered; elsewhere arrays hold zeros and lists None.
+        """Bool (n,): True where a sample was delivered; elsewhere arrays hold zeros, lists and bytes None.
 
         A numpy array; with `sharding=` a JAX array of the global batch, cut as the columns are.
         """

@@ -10,11 +10,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from toolkit._native.chunks import Body
-from toolkit._native.samples import FileIdentity
+from toolkit._native.locate import FileIdentity
 from toolkit.errors import CorruptShardError, UsageError
 from toolkit.format.tables import parse_shard_tables
 from toolkit.loader.dataset import Dataset
-from toolkit.loader.fetch import Fetcher, Located, Place
+from toolkit.loader.fetch import Fetcher, Place
 from toolkit.loader.opened import Opened
 from toolkit.loader.selection import Joined
 from toolkit.loader.views import view_hash
@@ -73,19 +73,6 @@ class JoinedFetcher(Fetcher):
         """Open record batch number `batch` over all splits. Raises CorruptShardError."""
         owner = int(np.searchsorted(self._first_batch, batch, side="right")) - 1
         return self._fetchers[owner].open_batch(batch - int(self._first_batch[owner]))
-
-    def locate(self, rows: NDArray[np.int64]) -> Located:
-        """Open the shards of `rows` and find the record batch of each. Raises CorruptShardError."""
-        owners = np.searchsorted(self._starts, rows, side="right") - 1
-        inner = np.empty_like(rows)
-        bodies: list[Body | None] = [None] * len(rows)
-        for owner in np.unique(owners).tolist():
-            here = np.flatnonzero(owners == owner)
-            located = self._fetchers[owner].locate(rows[here] - self._starts[owner])
-            inner[here] = located.inner
-            for place, body in zip(here.tolist(), located.bodies, strict=True):
-                bodies[place] = body
-        return Located(rows, inner, [body for body in bodies if body is not None])
 
     def place(self, row: int) -> Place:
         """Return where a row is stored: its own dataset, and the row of its own split."""

@@ -122,17 +122,15 @@ class Dataset:
     def __getitem__(self, index: int | slice) -> dict[str, Any] | Self:
         """Return a sample, or a view of a range. Raises IndexError, CorruptShardError."""
         if isinstance(index, slice):
-            start, stop, step = index.indices(len(self))
-            span = Span(len(range(start, stop, step)), start, step)
-            if (start, step, span.samples) == (0, 1, len(self)):
-                return self
-            return self._view(self.selection.then(span), "slice", start, step, span.samples)
-        index = operator.index(index)
-        if not -len(self) <= index < len(self):
-            raise IndexError(f"sample {index} of {len(self)}")
+            return self._span(index)
+        row, samples = operator.index(index), self.selection.samples
+        if row < 0:
+            row += samples
+        if not 0 <= row < samples:
+            raise IndexError(f"sample {index} of {samples}")
         if self._samples is None:
             self._samples = Samples(self.fetcher, self.schema, self._columns)
-        return self._samples.read(self.selection.row(index % len(self)))
+        return self._samples.read(self.selection.row(row))
 
     def __repr__(self) -> str:
         names = ", ".join(column.name for column in self._columns)
@@ -256,6 +254,13 @@ class Dataset:
     def rows(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the row of the split behind each row of this view."""
         return self.selection.rows(positions)
+
+    def _span(self, index: slice) -> Self:
+        start, stop, step = index.indices(len(self))
+        span = Span(len(range(start, stop, step)), start, step)
+        if (start, step, span.samples) == (0, 1, len(self)):
+            return self
+        return self._view(self.selection.then(span), "slice", start, step, span.samples)
 
     def _view(self, selection: Selection, operation: str, *arguments: str | int) -> Self:
         view = view_hash(operation, self.view, *arguments)

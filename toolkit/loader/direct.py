@@ -61,5 +61,6 @@ class DirectReader:
         present = {stage.name: np.ones(len(chosen), np.bool_) for stage in self._stages if stage.optional}
         part = Part(0, located, epoch, positions, present)
         for stage in self._stages:
+            stage.lay_out(columns[stage.name], located, np.arange(len(chosen)))
             stage.fill(columns[stage.name], part, memory)
-        return columns
+        return {stage.name: stage.finish(columns[stage.name]) for stage in self._stages}

@@ -91,6 +91,7 @@ def dry_run(dataset: Dataset, pipeline: Pipeline, samples: int) -> DryRun:
 def _run_one(stage: ColumnStage, part: Part, memory: WorkerMemory, pool: BlockPool, into: SlotRun) -> None:
     place = stage.allocate(1, pool.lend)
     try:
+        stage.lay_out(place, part.located, np.zeros(1, np.int64))
         stage.fill(place, part, memory)
     except ToolkitError as error:
         into.errors[getattr(error, "key", None) or "?"] = error
@@ -98,7 +99,7 @@ def _run_one(stage: ColumnStage, part: Part, memory: WorkerMemory, pool: BlockPo
     if stage.optional and not part.present[stage.name][0]:
         into.missing += 1
         return
-    _note(place[0], stage.dtype, into)
+    _note(stage.finish(place)[0], stage.dtype, into)
 
 
 def _note(value: Any, dtype: str | None, into: SlotRun) -> None:

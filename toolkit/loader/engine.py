@@ -21,16 +21,16 @@ from numpy.typing import NDArray
 
 from toolkit.errors import CorruptShardError, LoaderError, SampleError, ToolkitError
 from toolkit.loader.admission import Admission, Admitted
-from toolkit.loader.fetch import Fetcher
+from toolkit.loader.fetch import Fetcher, Located
 from toolkit.loader.stage import ColumnStage, Part, WorkerMemory
 from toolkit.loader.stats import LoaderStats
 from toolkit.memory.budget import Budget
 from toolkit.memory.holding import Holding, Token
-from toolkit.memory.pool import Allocate, BlockPool
+from toolkit.memory.pool import BlockPool
 
 __all__ = ["Engine", "FilledBatch", "PlannedBatch"]
 
-_PARTS_A_THREAD = 2  # enough that no thread idles at the end of a batch, few enough that the GIL is taken rarely
+_PARTS_A_THREAD = 2  # of several: enough that none idles at the end of a batch, few enough to take the GIL rarely
 _LOOK_SECONDS = 0.1  # between looks at functions of the user's own
 _LEAVE_SECONDS = 0.1  # that close() waits for them
 
@@ -57,6 +57,7 @@ class FilledBatch:
 
     `present`: bool (n,) of each optional slot, where a sample has it.
     `holding` knows what it holds of the budget, `token` stands for its life there.
+    `located` says where its samples are stored, if that was asked for, once `laid_out`.
     `skipped` has the place and error of each sample that was left out: zeros in arrays, None in lists.
     """
 
@@ -66,10 +67,13 @@ class FilledBatch:
     holding: Holding
     token: Token
     parts_left: int
+    located: Located | None = None
+    laid_out: bool = False
     error: tuple[int, BaseException] | None = None
     skipped: list[tuple[int, ToolkitError]] = field(default_factory=list)
     done: threading.Event = field(default_factory=threading.Event)
     lock: threading.Lock = field(default_factory=threading.Lock)
+    laying_out: threading.Lock = field(default_factory=threading.Lock)
 
     def finish_part(self, start: int, error: BaseException | None) -> bool:
         """Note that the part at `start` is over; was it the last? Of several errors the first sample's is kept."""
@@ -78,13 +82,6 @@ class FilledBatch:
                 self.error = (start, error)
             self.parts_left -= 1
             return self.parts_left == 0
-
-    def blank(self, start: int, stop: int) -> None:
-        """Empty the places from `start` to `stop`: memory is lent with what was in it before."""
-        for values in self.columns.values():
-            values[start:stop] = [None] * (stop - start) if isinstance(values, list) else 0
-        for there in self.present.values():
-            there[start:stop] = False
 
 
 class Finish(Protocol):
@@ -117,7 +114,10 @@ class _Work:
 
 
 class Engine:
-    """Delivers the batches of a plan. Owns its threads from the first batch to close(); one consumer."""
+    """Delivers the batches of a plan. Owns its threads from the first batch to close(); one consumer.
+
+    Its batches lie in blocks of `pool`, which outlives it: the next engine goes on with its blocks.
+    """
 
     def __init__(
         self,
@@ -130,9 +130,9 @@ class Engine:
         threads: int,
         prefetch: int,
         skip_errors: bool,
+        pool: BlockPool,
         budget: Budget,
         hold_timeout: float,
-        allocate: Allocate,
         collect: Callable[[], None],
     ) -> None:
         self._plan = plan
@@ -141,8 +141,7 @@ class Engine:
         self._threads = threads
         self._prefetch = prefetch
         self._stats = stats
-        # In flight, in the consumer's hand, and the one before it that JAX or a slow `del` still holds.
-        self._pool = BlockPool(keep=prefetch + 2, budget=budget, allocate=allocate)
+        self._pool = pool
         self._in_flight: deque[FilledBatch] = deque()
         self._admission = Admission(
             stages,
@@ -237,7 +236,7 @@ class Engine:
             waited.done.set()
         self._in_flight.clear()
         self._stats.set_in_flight(0)
-        self._pool.close()
+        self._pool.trim()
         # Not from a worker: the garbage collector may run this in one that holds a lock which the others wait for.
         if os.getpid() == self._pid and threading.current_thread() not in self._workers:
             self._join()
@@ -291,12 +290,11 @@ class Engine:
 
     def _submit(self, planned: PlannedBatch, admitted: Admitted) -> None:
         samples, places = planned.samples, len(planned.rows)
-        size = max(1, min(self._largest_part, -(-samples // (self._threads * _PARTS_A_THREAD))))
+        parts = self._threads * _PARTS_A_THREAD if self._threads > 1 else 1
+        size = max(1, min(self._largest_part, -(-samples // parts)))
         starts = range(0, max(1, samples), size)  # a batch that is all padding is finished by a worker too
         present = {stage.name: np.ones(places, np.bool_) for stage in self._work.stages if stage.optional}
         batch = FilledBatch(planned, admitted.columns, present, admitted.holding, admitted.token, len(starts))
-        if samples < places:
-            batch.blank(samples, places)
         self._in_flight.append(batch)
         for start in starts:
             self._work.parts.put((batch, start, min(samples, start + size)))
@@ -317,9 +315,11 @@ def _run_worker(work: _Work) -> None:
                 memory = WorkerMemory(work.budget)
                 work.admission.memories.append(memory)
                 memory.closed = work.closed  # it may have been closed in between
-            if work.skip_errors:
+            if start == stop:
+                _lay_out(work, batch)  # it is all padding
+            elif work.skip_errors:
                 _fill_or_skip(work, batch, start, stop, memory)
-            elif start < stop:
+            else:
                 _fill(work, batch, start, stop, memory)
         except BaseException as caught:
             error = caught
@@ -328,10 +328,11 @@ def _run_worker(work: _Work) -> None:
         if batch.finish_part(start, error):
             if batch.error is None and memory is not None:
                 try:
-                    columns = work.finish(batch.planned, dict(batch.columns), memory)
-                    work.admission.note_filled(batch.holding, batch.columns, columns, len(batch.planned.rows))
+                    filled = {stage.name: stage.finish(batch.columns[stage.name]) for stage in work.stages}
+                    columns = work.finish(batch.planned, dict(filled), memory)
+                    work.admission.note_filled(batch.holding, filled, columns, len(batch.planned.rows))
                     batch.columns = columns
-                    del columns
+                    del filled, columns
                 except BaseException as caught:
                     batch.error = (0, caught)
             batch.done.set()
@@ -340,16 +341,47 @@ def _run_worker(work: _Work) -> None:
 
 def _fill(work: _Work, batch: FilledBatch, start: int, stop: int, memory: WorkerMemory) -> None:
     planned = batch.planned
-    located = work.fetcher.locate(planned.rows[start:stop])
+    whole = _lay_out(work, batch)
+    located = work.fetcher.locate(planned.rows[start:stop]) if whole is None else whole.part(slice(start, stop))
     part = Part(start, located, planned.epoch, planned.positions[start:stop], batch.present)
     for stage in work.stages:
         stage.fill(batch.columns[stage.name], part, memory)
 
 
-def _fill_or_skip(work: _Work, batch: FilledBatch, start: int, stop: int, memory: WorkerMemory) -> None:
-    """Fill a part; when a sample of it is bad, sample by sample, and leave the bad ones out."""
+def _lay_out(work: _Work, batch: FilledBatch) -> Located | None:
+    """Get a batch's stages ready when its first part comes; return where all its samples are stored.
+
+    None when no stage asks for that, so that parts open their shards side by side, and when a shard can't be opened:
+    the parts that have a sample there say so themselves.
+    """
+    with batch.laying_out:
+        if not batch.laid_out:
+            rows = batch.planned.rows[: batch.planned.samples]
+            stages = [stage for stage in work.stages if stage.laid_out]
+            if stages:
+                try:
+                    located = batch.located = work.fetcher.locate(rows)
+                    where = np.arange(len(rows))
+                except CorruptShardError:
+                    located, where = work.fetcher.locate_readable(rows)
+                for stage in stages:
+                    stage.lay_out(batch.columns[stage.name], located, where)
+            _blank(work, batch, len(rows), len(batch.planned.rows))
+            batch.laid_out = True
+        return batch.located
+
+
+def _blank(work: _Work, batch: FilledBatch, start: int, stop: int) -> None:
     if start == stop:
         return
+    for stage in work.stages:
+        stage.blank(batch.columns[stage.name], start, stop)
+    for there in batch.present.values():
+        there[start:stop] = False
+
+
+def _fill_or_skip(work: _Work, batch: FilledBatch, start: int, stop: int, memory: WorkerMemory) -> None:
+    """Fill a part; when a sample of it is bad, sample by sample, and leave the bad ones out."""
     try:
         _fill(work, batch, start, stop, memory)
     except (SampleError, CorruptShardError) as error:
@@ -357,7 +389,7 @@ def _fill_or_skip(work: _Work, batch: FilledBatch, start: int, stop: int, memory
             for place in range(start, stop):
                 _fill_or_skip(work, batch, place, place + 1, memory)
             return
-        batch.blank(start, stop)
+        _blank(work, batch, start, stop)
         batch.skipped.append((start, error.with_traceback(None)))  # frames would keep the batch's memory alive
 
 

@@ -13,8 +13,18 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from toolkit._native.chunks import READ_NULL, READ_OK, Body, FetchBuffer, fetch_binary, fetch_bytes, fetch_fixed
-from toolkit._native.samples import FileIdentity
+from toolkit._native.chunks import (
+    READ_NULL,
+    READ_OK,
+    READ_RANGE,
+    Body,
+    FetchBuffer,
+    fetch_binary,
+    fetch_bytes,
+    fetch_fixed,
+)
+from toolkit._native.gather import find_values, gather_values, gather_windows
+from toolkit._native.locate import FileIdentity, Locator
 from toolkit.errors import CorruptShardError
 from toolkit.format.layout import FixedLayout, VariableLayout, column_layouts, leaf_layouts
 from toolkit.format.reader import ShardReader, read_failure
@@ -22,9 +32,10 @@ from toolkit.format.schema import KEY
 from toolkit.format.tables import ShardIndex
 from toolkit.format.values import DamagedValueError, python_value, read_rows
 
-__all__ = ["Fetcher", "Located", "Place", "Variable"]
+__all__ = ["Fetcher", "Found", "Located", "Place", "Variable"]
 
 _OPEN_SHARDS = 4096  # maps, not descriptors: far below the 65530 that Linux allows a process by default
+_KEPT_BODIES = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +46,9 @@ class Located:
     inner: NDArray[np.int64]
     bodies: list[Body]
 
-    def one(self, i: int) -> Located:
-        """Return row number `i` alone."""
-        return Located(self.rows[i : i + 1], self.inner[i : i + 1], self.bodies[i : i + 1])
+    def part(self, run: slice) -> Located:
+        """Return some of the rows."""
+        return Located(self.rows[run], self.inner[run], self.bodies[run])
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +78,27 @@ class Variable:
         return None if length < 0 else self.buffer.take(int(self.addresses[i]), length)
 
 
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Where n variable-length values lie: starts in their bodies, lengths (0 where there is none), READ_ statuses."""
+
+    starts: NDArray[np.int64]
+    lengths: NDArray[np.int64]
+    statuses: NDArray[np.int32]
+    chunks: NDArray[np.int64]
+
+    def spread(self, where: NDArray[np.int64], n: int) -> Found:
+        """Return n, value i of these at where[i]; the others are not readable."""
+        spread = Found(
+            np.zeros(n, np.int64), np.zeros(n, np.int64), np.full(n, READ_RANGE, np.int32), np.full(n, -1, np.int64)
+        )
+        spread.starts[where] = self.starts
+        spread.lengths[where] = self.lengths
+        spread.statuses[where] = self.statuses
+        spread.chunks[where] = self.chunks
+        return spread
+
+
 _fetchers: weakref.WeakSet[Fetcher] = weakref.WeakSet()
 
 
@@ -91,6 +123,7 @@ class Fetcher:
         self._variable = {name: leaf for name, leaf in layouts.items() if isinstance(leaf, VariableLayout)}
         self._readers: OrderedDict[int, ShardReader] = OrderedDict()
         self._lock = threading.Lock()
+        self._locator: Locator | None = None
         _fetchers.add(self)
 
     @property
@@ -98,21 +131,36 @@ class Fetcher:
         """The dataset's folder, for errors."""
         return self._root
 
+    @property
+    def locator(self) -> Locator:
+        """What finds rows, and keeps opened record batches at hand."""
+        if self._locator is None:
+            self._locator = Locator(self.batch_start, self.open_batch, _KEPT_BODIES)
+        return self._locator
+
     def locate(self, rows: NDArray[np.int64]) -> Located:
         """Open the shards of `rows` (int64, rows of the split) and find the record batch of each.
 
         Raises:
             CorruptShardError: A shard is missing, has another size or metadata, or was changed while open.
         """
-        batches, inner = self._index.locate(rows)
-        shards = self._index.batch_shard[batches].tolist()
-        readers: dict[int, ShardReader] = {}
-        for shard in shards:
-            if shard not in readers:
-                readers[shard] = self._reader(shard)
-                readers[shard].check_identity()
-        bodies = [readers[shard].body(batch) for shard, batch in zip(shards, batches.tolist(), strict=True)]
+        inner = np.empty(len(rows), np.int64)
+        bodies = self.locator.locate(rows, inner)
         return Located(rows, inner, bodies)
+
+    def locate_readable(self, rows: NDArray[np.int64]) -> tuple[Located, NDArray[np.int64]]:
+        """Locate those of `rows` whose shards can be opened; return them, and which of the rows they are."""
+        there, inner, bodies = [], [], []
+        for i in range(len(rows)):
+            try:
+                located = self.locate(rows[i : i + 1])
+            except CorruptShardError:
+                continue
+            there.append(i)
+            inner.append(int(located.inner[0]))
+            bodies.append(located.bodies[0])
+        where = np.array(there, np.int64)
+        return Located(rows[where], np.array(inner, np.int64), bodies), where
 
     @property
     def batch_start(self) -> NDArray[np.int64]:
@@ -183,6 +231,62 @@ class Fetcher:
         )
         self._check(failed, leaf, located, statuses, chunks)
         return values
+
+    def find(self, leaf: str, located: Located) -> Found:
+        """Find the values of a leaf of bytes or text; what is not readable has a status that says so."""
+        layout, n = self._variable[leaf], len(located.rows)
+        found = Found(np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int32), np.empty(n, np.int64))
+        find_values(
+            located.bodies,
+            located.inner,
+            layout.validity,
+            layout.offsets,
+            layout.data,
+            layout.offset_width,
+            found.starts,
+            found.lengths,
+            found.statuses,
+            found.chunks,
+        )
+        return found
+
+    def gather(
+        self, leaf: str, located: Located, found: Found, run: slice, places: NDArray[np.int64], out: NDArray[np.uint8]
+    ) -> None:
+        """Copy the values `run` of those found; value i goes to out[places[i] : places[i + 1]], `located` is the run's.
+
+        Raises:
+            CorruptShardError: One is not what was packed; its bytes are zeros then.
+        """
+        statuses, chunks = found.statuses[run], found.chunks[run]
+        failed = gather_values(
+            located.bodies,
+            located.inner,
+            found.starts[run],
+            places[run.start : run.stop + 1],
+            statuses,
+            chunks,
+            out,
+        )
+        self._check(failed, leaf, located, statuses, chunks)
+
+    def windows(
+        self,
+        leaf: str,
+        located: Located,
+        starts: NDArray[np.int64],
+        strides: NDArray[np.int64],
+        inside: NDArray[np.int64],
+        out: NDArray[np.uint8],
+    ) -> None:
+        """Copy windows of pictures to `out` (n, height, row bytes), as gather_windows does.
+
+        Raises:
+            CorruptShardError: A byte is not what was packed.
+        """
+        statuses, chunks = _outcome(located)
+        failed = gather_windows(located.bodies, located.inner, starts, strides, inside, statuses, chunks, out)
+        self._check(failed, leaf, located, statuses, chunks)
 
     def values(self, column: str, located: Located) -> list[Any]:
         """Return the values of a column of any type as Python objects, None where null."""

@@ -32,6 +32,7 @@ from toolkit.loader.state import Cursor, Run, dump_state, load_state
 from toolkit.loader.stats import LoaderStats, report_text
 from toolkit.loader.views import joined_pin
 from toolkit.memory.budget import Budget, process_budget
+from toolkit.memory.pool import BlockPool
 from toolkit.memory.sizes import size_text
 from toolkit.pipelines.batch_maps import BatchMap
 from toolkit.pipelines.build import compile_pipeline
@@ -77,6 +78,8 @@ class Loader:
         self._arrays: Arrays = mesh or _host_arrays(options)
         self._output = BatchOutput(self._arrays, options.adapter, dataset.fetcher, _folders(dataset))
         self._budget = Budget(options.most_bytes, process_budget())
+        # In flight, in the consumer's hand, and the one before it that JAX or a slow `del` still holds.
+        self._pool = BlockPool(options.prefetch + 2, self._budget, self._arrays.allocate)
         self._check_fits()
         self._cursor: Cursor | None = None  # what the consumer of the last iter() has received, or a loaded state
         self._resuming = False
@@ -110,9 +113,9 @@ class Loader:
             threads=options.thread_count,
             prefetch=options.prefetch,
             skip_errors=options.on_error_kind is OnError.SKIP,
+            pool=self._pool,
             budget=self._budget,
             hold_timeout=options.hold_timeout,
-            allocate=self._arrays.allocate,
             collect=self._arrays.collect,
         )
         dtypes = {stage.name: stage.dtype for stage in stages}
@@ -177,6 +180,7 @@ class Loader:
         """End a running iteration and its threads. May be called more than once."""
         self._closed = True
         self._end_engine()
+        self._pool.close()
 
     def _end_engine(self) -> None:
         if self._engine is not None:

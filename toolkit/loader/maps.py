@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from toolkit.errors import LoaderError
+from toolkit.loader.bytes_column import BytesColumn
 from toolkit.loader.engine import PlannedBatch
 from toolkit.loader.stage import WorkerMemory
 from toolkit.pipelines.batch_maps import BatchMap, run_batch_map
@@ -29,6 +30,10 @@ class BatchMaps:
 
     def __call__(self, planned: PlannedBatch, columns: dict[str, Any], memory: WorkerMemory) -> dict[str, Any]:
         """Return the columns after all maps. Raises LoaderError, from what a map raised."""
+        if self._maps:  # columns are theirs to change
+            columns = {
+                name: list(values) if isinstance(values, BytesColumn) else values for name, values in columns.items()
+            }
         for place, made in enumerate(self._maps):
             memory.enter(made.timeout, functools.partial(self._overdue, planned, made))
             try:

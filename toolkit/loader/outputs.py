@@ -15,7 +15,7 @@ from toolkit.loader.device import Output, collector, converter
 from toolkit.loader.engine import FilledBatch
 from toolkit.loader.fetch import Fetcher
 from toolkit.loader.stage import ColumnStage
-from toolkit.memory.pool import Allocate, aligned
+from toolkit.memory.pool import Allocate, BlockPool, aligned
 from toolkit.pipelines.functions import function_name
 
 __all__ = ["Arrays", "BatchOutput", "HostArrays", "OutputAdapter", "mesh_arrays", "sample_shapes", "torch_arrays"]
@@ -113,5 +113,6 @@ def torch_arrays(device: Any) -> Arrays:
 
 def sample_shapes(stages: list[ColumnStage]) -> dict[str, tuple[int, ...] | None]:
     """Return the shape of one sample of each column, None for lists."""
-    one = {stage.name: stage.allocate(1, lambda nbytes: np.empty(nbytes, np.uint8)) for stage in stages}
+    pool = BlockPool(keep=0)
+    one = {stage.name: stage.allocate(1, pool.lend) for stage in stages}
     return {name: values.shape[1:] if isinstance(values, np.ndarray) else None for name, values in one.items()}

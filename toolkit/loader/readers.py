@@ -16,10 +16,10 @@ from toolkit.format.schema import IMAGE_TYPE, RAW_IMAGE_TYPE
 from toolkit.loader.fetch import Fetcher, Located
 from toolkit.loader.raw_images import raw_images, raw_pixels
 
-__all__ = ["ColumnReader", "Stored", "make_reader"]
+__all__ = ["BINARY_TYPES", "ColumnReader", "Stored", "make_reader"]
 
 _TEXT = (pa.string(), pa.large_string())
-_BINARY = (pa.binary(), pa.large_binary())
+BINARY_TYPES = (pa.binary(), pa.large_binary())
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ def make_reader(
         return _BytesReader(column, leaf_name(column, "bytes"), False, fetcher)
     if dtype == RAW_IMAGE_TYPE and image:
         return _RawImageReader(column, fetcher)
-    if dtype in _TEXT or dtype in _BINARY:
+    if dtype in _TEXT or dtype in BINARY_TYPES:
         return _BytesReader(column, column, dtype in _TEXT and not as_bytes, fetcher)
     if pa.types.is_boolean(dtype):
         return _BoolReader(column, fetcher)

@@ -25,7 +25,6 @@ from toolkit.loader.raw_images import raw_images, raw_pixels
 
 __all__ = ["Samples"]
 
-_KEPT_BODIES = 4096
 # How the struct module calls the numbers that read back as Python's own.
 _NUMBERS = {
     pa.int8(): "b",
@@ -52,7 +51,7 @@ class Samples:
         self._fetcher = fetcher
         self._leaves: list[str] = []
         self._others: dict[str, Callable[[str, Located], Any]] = {}
-        self._reader = SampleReader(fetcher.batch_start, fetcher.open_batch, _KEPT_BODIES)
+        self._reader = SampleReader(fetcher.locator)
         layouts, leaves = column_layouts(schema), leaf_layouts(schema)
         images = {column.name for column in columns if column.kind is Kind.IMAGE}
         for name in (KEY, *(column.name for column in columns)):

@@ -117,11 +117,13 @@ class ColumnStage(ABC):
         name: What it is called in batches.
         optional: Whether samples may lack it: then Part.present has its name.
         dtype: Of the arrays it fills, "bfloat16" where their uint16 mean that; None for lists of other things.
+        laid_out: Whether a batch needs lay_out().
         largest_part: Samples that one call of fill() takes at the most; bounds how long close() and Ctrl-C wait.
     """
 
     optional = False
     dtype: str | None = None
+    laid_out = False
     largest_part = 256
 
     def __init__(self, name: str, fetcher: Fetcher, stats: LoaderStats) -> None:
@@ -137,9 +139,23 @@ class ColumnStage(ABC):
     def block_bytes(self, samples: int) -> int | None:
         """Return the size of that block, or None for a list."""
 
+    def lay_out(self, place: Any, located: Located, where: NDArray[np.int64]) -> None:  # noqa: B027  # few ask for it
+        """Get ready for a batch, before the first of its parts: its sample where[i] is stored at row i of `located`.
+
+        Samples whose shards can't be opened are not among them.
+        """
+
     @abstractmethod
     def fill(self, place: Any, part: Part, memory: WorkerMemory) -> None:
         """Fill place[part.places]. Raises CorruptShardError, SampleError."""
+
+    def blank(self, place: Any, start: int, stop: int) -> None:
+        """Empty the places from `start` to `stop`: memory is lent with what was in it before."""
+        place[start:stop] = [None] * (stop - start) if isinstance(place, list) else 0
+
+    def finish(self, place: Any) -> Any:
+        """Return what the consumer gets of a place that is filled."""
+        return place
 
     def _failed(self, row: int, step: str, what: str) -> SampleError:
         place = self._fetcher.place(row)

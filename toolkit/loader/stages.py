@@ -11,9 +11,10 @@ import pyarrow as pa
 
 from toolkit.format.layout import leaf_name
 from toolkit.format.schema import IMAGE_TYPE, RAW_IMAGE_TYPE, Column, Kind
+from toolkit.loader.bytes_stage import BytesStage
 from toolkit.loader.fetch import Fetcher
 from toolkit.loader.raw_stage import RawImageStage
-from toolkit.loader.readers import ColumnReader, make_reader
+from toolkit.loader.readers import BINARY_TYPES, ColumnReader, make_reader
 from toolkit.loader.slot_stage import ImageStage, SlotStage
 from toolkit.loader.stage import ColumnStage, Part, WorkerMemory, allocate, block_bytes, missing_value
 from toolkit.loader.stats import LoaderStats
@@ -24,7 +25,7 @@ __all__ = ["make_stages"]
 
 
 class StoredStage(ColumnStage):
-    """A column that no slot reads: numbers as one array (n,), anything else as a list, None where it is null."""
+    """A column that no slot reads: numbers as one array (n,), what isn't bytes as a list, None where it is null."""
 
     def __init__(self, reader: ColumnReader, fetcher: Fetcher, stats: LoaderStats) -> None:
         super().__init__(reader.column, fetcher, stats)
@@ -64,9 +65,16 @@ def make_stages(
         slots = [each for each in compiled if each.slot.column == column.name]
         stages += [_slot_stage(each, schema, fetcher, stats, seed) for each in slots]
         if not slots:
-            dtype, image = schema.field(column.name).type, column.kind is Kind.IMAGE
-            stages.append(StoredStage(make_reader(column.name, dtype, fetcher, image=image), fetcher, stats))
+            stages.append(_stored_stage(column, schema.field(column.name).type, fetcher, stats))
     return stages
+
+
+def _stored_stage(column: Column, dtype: pa.DataType, fetcher: Fetcher, stats: LoaderStats) -> ColumnStage:
+    if column.kind is Kind.IMAGE and dtype == IMAGE_TYPE:
+        return BytesStage(column.name, leaf_name(column.name, "bytes"), fetcher, stats)
+    if dtype in BINARY_TYPES:
+        return BytesStage(column.name, column.name, fetcher, stats)
+    return StoredStage(make_reader(column.name, dtype, fetcher, image=column.kind is Kind.IMAGE), fetcher, stats)
 
 
 def _slot_stage(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import weakref
 from collections import defaultdict, deque
 from collections.abc import Callable
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +19,16 @@ from toolkit.memory.budget import Budget
 __all__ = ["ALIGNMENT", "Allocate", "BlockPool", "Lend", "NoRoomError", "aligned"]
 
 ALIGNMENT = 64
+_KEPT_IDLE = 64 << 20  # between two iterations: more would be missed by whoever has several loaders
 
-# Returns a writable uint8 array of so many bytes on a 64-byte boundary; its content is undefined.
-Lend = Callable[[int], NDArray[np.uint8]]
+
+class Lend(Protocol):
+    """Lends memory, as BlockPool.lend does."""
+
+    def __call__(self, nbytes: int, *, late: bool = False) -> NDArray[np.uint8]:
+        """Return a writable uint8 array of `nbytes` on a 64-byte boundary; its content is undefined."""
+
+
 # Returns such an array, which owns its memory.
 Allocate = Callable[[int], NDArray[np.uint8]]
 _Free = defaultdict[int, deque[NDArray[np.uint8]]]
@@ -41,26 +49,31 @@ class BlockPool:
     def __init__(self, keep: int, budget: Budget | None = None, allocate: Allocate | None = None) -> None:
         self._keep = keep
         self._allocate = allocate or aligned
+        self._idle = False
         self._budget = budget or Budget()
         self._free: _Free = defaultdict(deque)
         self._budget.on_pressure(self.drop_free)
         weakref.finalize(self, _drop_free, self._free, self._budget).atexit = False
 
-    def lend(self, nbytes: int, returned: Callable[[], None] | None = None) -> NDArray[np.uint8]:
+    def lend(self, nbytes: int, *, late: bool = False, returned: Callable[[], None] | None = None) -> NDArray[np.uint8]:
         """Return a writable uint8 array of `nbytes` on a 64-byte boundary; its content is undefined.
 
+        `late`: a batch that was let in needs it, whether it fits or not.
         `returned` is called when the last array over it is gone: from any thread, at any instruction.
 
         Raises:
             NoRoomError: The budget refuses, with all free blocks given back.
         """
+        self._idle = False
         free = self._free[nbytes]
         try:
             block = free.pop()
         except IndexError:
             if not self._budget.charge(nbytes):
                 self._budget.reclaim()
-                if not self._budget.charge(nbytes):
+                if late:
+                    self._budget.add(nbytes)
+                elif not self._budget.charge(nbytes):
                     raise NoRoomError from None
             try:
                 block = self._allocate(nbytes)
@@ -76,6 +89,14 @@ class BlockPool:
     def drop_free(self) -> bool:
         """Give back the memory of all free blocks; were there any?"""
         return _drop_free(self._free, self._budget)
+
+    def trim(self) -> None:
+        """Give free blocks back but for 64 MiB, and those that come back until the next is lent.
+
+        An epoch's blocks spare the next one the page faults of fresh memory.
+        """
+        self._idle = True
+        _drop_free(self._free, self._budget, _KEPT_IDLE)
 
     def close(self) -> None:
         """Keep no free blocks any more."""
@@ -95,14 +116,19 @@ def _give_back(
     owner = pool()
     if owner is not None and len(free) < owner._keep:
         free.append(block)
+        if owner._idle:
+            owner.trim()
     else:
         budget.release(block.nbytes)
 
 
-def _drop_free(free: _Free, budget: Budget) -> bool:
+def _drop_free(free: _Free, budget: Budget, keep: int = 0) -> bool:
     dropped = False
-    for blocks in list(free.values()):
+    for nbytes, blocks in list(free.items()):
         while blocks:
+            if keep >= nbytes * len(blocks):
+                keep -= nbytes * len(blocks)
+                break
             try:
                 budget.release(blocks.pop().nbytes)
                 dropped = True
