@@ -20,6 +20,7 @@ from toolkit.loader.device import collector, converter
 from toolkit.loader.draws import WeightedOrder, balanced_weights
 from toolkit.loader.engine import Engine, FilledBatch, PlannedBatch
 from toolkit.loader.filters import column_numbers
+from toolkit.loader.iteration import Iteration
 from toolkit.loader.maps import BatchMaps
 from toolkit.loader.options import LoaderOptions, OnError
 from toolkit.loader.order import Order
@@ -103,7 +104,7 @@ class Loader:
             collect=self._collect,
         )
         dtypes = {stage.name: stage.dtype for stage in stages}
-        return _Iteration(self._deliver(self._engine, dtypes, start, end))
+        return Iteration(self._deliver(self._engine, dtypes, start, end))
 
     @property
     def epoch(self) -> int:
@@ -269,25 +270,6 @@ class Loader:
             filled.present,
             filled.token,
         )
-
-
-class _Iteration(Iterator[Batch]):
-    """An iteration that stays broken once it broke: a generator would end quietly, and the epoch would be short."""
-
-    def __init__(self, batches: Iterator[Batch]) -> None:
-        self._batches = batches
-        self._broken: str | None = None
-
-    def __next__(self) -> Batch:
-        if self._broken is not None:
-            raise LoaderError(f"this iteration ended with an error, its epoch is not complete: {self._broken}")
-        try:
-            return next(self._batches)
-        except StopIteration:
-            raise
-        except BaseException as error:
-            self._broken = str(error) or type(error).__name__
-            raise
 
 
 def _order(dataset: Dataset, options: LoaderOptions) -> Order | WeightedOrder:

@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from toolkit.errors import LoaderError, UsageError
+from toolkit.loader.iteration import Iteration
 from toolkit.tokens.batch import TokenBatch
 from toolkit.tokens.fill import Filled, Filler
 from toolkit.tokens.schedule import Place, Schedule, Step
@@ -75,7 +76,7 @@ class StepStream(ABC):
             raise LoaderError("this stream was made before a fork: open a new one in the child process")
         self._end()
         self._iteration += 1
-        return _Iteration(self._deliver(self._iteration, self._count(self._until())))
+        return Iteration(self._deliver(self._iteration, self._count(self._until())))
 
     def __enter__(self) -> Self:
         return self
@@ -203,25 +204,6 @@ class _Workers:
 
     def close(self) -> None:
         self.pool.shutdown(wait=threading.get_ident() not in self._own, cancel_futures=True)
-
-
-class _Iteration(Iterator[TokenBatch]):
-    """An iteration that stays broken once it broke: a generator would end quietly, and the epoch would be short."""
-
-    def __init__(self, batches: Iterator[TokenBatch]) -> None:
-        self._batches = batches
-        self._broken: str | None = None
-
-    def __next__(self) -> TokenBatch:
-        if self._broken is not None:
-            raise LoaderError(f"this iteration ended with an error, its epoch is not complete: {self._broken}")
-        try:
-            return next(self._batches)
-        except StopIteration:
-            raise
-        except BaseException as error:
-            self._broken = str(error) or type(error).__name__
-            raise
 
 
 def _works(steps: Iterator[Step], filler: Filler) -> Iterator[partial[Filled]]:
