@@ -20,14 +20,13 @@ import numpy as np
 from toolkit.errors import LoaderError
 from toolkit.loader.stage import ColumnStage, WorkerMemory
 from toolkit.memory.budget import Budget
-from toolkit.memory.holding import Holding, Token, held_batches
+from toolkit.memory.holding import Holding, Token, held_batches, held_text
 from toolkit.memory.pool import BlockPool, NoRoomError
 from toolkit.memory.sizes import size_text
 
 __all__ = ["Admission", "Admitted", "least_bytes"]
 
 _FLAT = {bytes, str, int, float, bool, type(None)}  # what columns of bytes and text are made of: no look inside
-_NAMED = 8  # held batches that an error lists
 _COLLECT_SECONDS = 0.25  # between collections while it waits: cycles may keep batches alive
 
 
@@ -166,12 +165,10 @@ class Admission:
         own = self._budget.limit is not None and not self._budget.has_own_room(need)
         held = held_batches(self._budget if own else None)
         used = self._budget.used if own or self._budget.parent is None else self._budget.parent.used
-        names = "; ".join(str(each) for each in held[:_NAMED])
-        more = f"; and {len(held) - _NAMED} more" if len(held) > _NAMED else ""
         return LoaderError(
             f"the next batch needs {size_text(need)}, and for hold_timeout={self._hold_timeout:g} s nothing made room "
-            f"within {self._limits()}. Held are: {names}{more}. Let go of them (a for loop keeps its last batch until "
-            f"the next one is there: del batch at its end), or allow {size_text(used + need)}"
+            f"within {self._limits()}. Held are: {held_text(held)}. Let go of them (a for loop keeps its last batch "
+            f"until the next one is there: del batch at its end), or allow {size_text(used + need)}"
         )
 
 

@@ -25,6 +25,7 @@ from toolkit.loader.fetch import Fetcher
 from toolkit.loader.stage import ColumnStage, Part, WorkerMemory
 from toolkit.loader.stats import LoaderStats
 from toolkit.memory.budget import Budget
+from toolkit.memory.guard import check_memory
 from toolkit.memory.holding import Holding, Token
 from toolkit.memory.pool import BlockPool
 
@@ -187,6 +188,7 @@ class Engine:
             if not self._work.closed:  # close() sets `closed` first and wakes `_waited` after: none is missed
                 while not batch.done.wait(_LOOK_SECONDS):
                     self._raise_overdue()
+                    check_memory()
             self._waited = None
             if self._work.closed:
                 raise StopIteration  # closed under our hands: the loader says that batches are missing
@@ -264,6 +266,7 @@ class Engine:
     def _top_up(self) -> None:
         """Plan batches until `prefetch` are in flight besides the one that is delivered next."""
         while len(self._in_flight) <= self._prefetch:
+            check_memory()
             if not self._planned:
                 planned = next(self._plan, None)
                 if planned is None:
@@ -316,6 +319,7 @@ def _run_worker(work: _Work) -> None:
                 memory = WorkerMemory(work.budget)
                 work.admission.memories.append(memory)
                 memory.closed = work.closed  # it may have been closed in between
+            check_memory()  # here too: a slow consumer doesn't look while batches are filled ahead
             if work.skip_errors:
                 _fill_or_skip(work, batch, start, stop, memory)
             elif start < stop:

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from toolkit.memory.budget import Budget
 from toolkit.memory.sizes import size_text
 
-__all__ = ["HeldBatch", "Holding", "Token", "debug_batches", "held_batches"]
+__all__ = ["HeldBatch", "Holding", "Token", "debug_batches", "held_batches", "held_text"]
 
+_NAMED = 8  # batches that an error lists
 _OTHER = "other values"  # lists, and arrays that a batch map made: they are counted until the batch itself is gone
 
 
@@ -126,3 +127,9 @@ def held_batches(budget: Budget | None) -> list[HeldBatch]:
     holdings = [holding for _, holding in sorted(_holdings.copy().items())]
     seen = [holding.seen() for holding in holdings if budget is None or holding.budget is budget]
     return [held for held in seen if held.nbytes]
+
+
+def held_text(held: list[HeldBatch]) -> str:
+    """Return the first of them in words, for errors, and how many more there are."""
+    more = f"; and {len(held) - _NAMED} more" if len(held) > _NAMED else ""
+    return "; ".join(str(each) for each in held[:_NAMED]) + more

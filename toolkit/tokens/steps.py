@@ -19,6 +19,7 @@ from typing import Any, Self
 
 from toolkit.errors import LoaderError, UsageError
 from toolkit.loader.iteration import Iteration
+from toolkit.memory.guard import check_memory
 from toolkit.tokens.batch import TokenBatch
 from toolkit.tokens.fill import Filled, Filler
 from toolkit.tokens.schedule import Place, Schedule, Step
@@ -152,6 +153,7 @@ class StepStream(ABC):
                 for i in range(filled.good):
                     if iteration != self._iteration or self._closed:
                         break
+                    check_memory()
                     delivered += 1
                     yield self._batch(filled, i)
                 if filled.error is not None:
