@@ -230,16 +230,24 @@ class Engine:
         self._pool.drop_free()
         return True
 
-    def close(self) -> None:
-        """Stop the threads and wait for them. May be called more than once, and in a forked child."""
+    def drop(self) -> None:
+        """Let the threads end, without waiting for them or for any lock.
+
+        Finalizers run at any instruction, in a thread that may hold a lock which a worker needs to go on. May be called
+        more than once, and in a forked child.
+        """
         self._finalizer()
-        waited = self._waited
-        if waited is not None:
-            waited.done.set()
         self._in_flight.clear()
         self._stats.set_in_flight(0)
         self._pool.close()
-        # Not from a worker: the garbage collector may run this in one that holds a lock which the others wait for.
+
+    def close(self) -> None:
+        """Stop the threads and wait for them. May be called more than once, and in a forked child."""
+        self.drop()
+        waited = self._waited
+        if waited is not None:
+            waited.done.set()
+        # A function of the user's own may close the loader it works for: a worker doesn't wait for itself.
         if os.getpid() == self._pid and threading.current_thread() not in self._workers:
             self._join()
 

@@ -234,8 +234,13 @@ class Loader:
                         f"{self.cut.planned(position)}: this is a defect of toolkit, please report it"
                     )
             self._advance(Cursor(end, end, 0), end)  # where it is already, unless a resumed epoch had no batch left
-        finally:
+        except GeneratorExit:  # nobody has the iteration any more
+            engine.drop()
+            raise
+        except BaseException:
             engine.close()
+            raise
+        engine.close()
 
     def _advance(self, cursor: Cursor, end: int) -> None:
         """Note what the consumer has. Not when iter() is called: Lightning calls it twice, and trains on the second."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import threading
 import weakref
 from abc import ABC, abstractmethod
 from collections import deque
@@ -59,7 +58,7 @@ class StepStream(ABC):
         self._first_step = first_step
         self._closed = False
         self._iteration = 0
-        self._end_workers: Callable[[], object] | None = None
+        self._workers: ThreadPoolExecutor | None = None
         self._pid = os.getpid()
 
     def __len__(self) -> int:
@@ -142,9 +141,9 @@ class StepStream(ABC):
         return count
 
     def _end(self) -> None:
-        if self._end_workers is not None:
-            self._end_workers()
-            self._end_workers = None
+        if self._workers is not None:
+            self._workers.shutdown(cancel_futures=True)
+            self._workers = None
 
     def _deliver(self, iteration: int, count: int) -> Iterator[TokenBatch]:
         delivered = 0
@@ -161,9 +160,16 @@ class StepStream(ABC):
                 if iteration != self._iteration or self._closed:
                     break
                 del filled  # the consumer alone decides how long a batch lives
-        finally:
+        except GeneratorExit:  # nobody has the iteration any more
+            if iteration == self._iteration and self._workers is not None:
+                _let_end(self._workers)
+            raise
+        except BaseException:
             if iteration == self._iteration:
                 self._end()
+            raise
+        if iteration == self._iteration:
+            self._end()
         if delivered != count:
             raise LoaderError(
                 f"the iteration ended after {delivered} of {count} steps, because the stream was closed or another "
@@ -175,13 +181,12 @@ class StepStream(ABC):
         if not self._threads:
             yield from (one() for one in work)
             return
-        workers = _Workers(self._threads)
-        self._end_workers = finalizer = weakref.finalize(self, workers.close)
-        finalizer.atexit = False
+        self._workers = workers = ThreadPoolExecutor(self._threads, thread_name_prefix="toolkit-tokens")
+        weakref.finalize(self, _let_end, workers).atexit = False
         ahead: deque[Future[Filled]] = deque()
         while True:
             for one in itertools.islice(work, self._prefetch + 1 - len(ahead)):
-                ahead.append(workers.pool.submit(one))
+                ahead.append(workers.submit(one))
             if not ahead:
                 return
             yield ahead.popleft().result()
@@ -195,17 +200,9 @@ class StepStream(ABC):
         return TokenBatch(arrays, step.place, partial(_mask, self._filler, self._convert, step))
 
 
-class _Workers:
-    """Threads that fill. Whoever ends them waits for them, but not one of themselves: the collector may run there."""
-
-    def __init__(self, threads: int) -> None:
-        self._own: set[int] = set()
-        self.pool = ThreadPoolExecutor(
-            threads, thread_name_prefix="toolkit-tokens", initializer=lambda: self._own.add(threading.get_ident())
-        )
-
-    def close(self) -> None:
-        self.pool.shutdown(wait=threading.get_ident() not in self._own, cancel_futures=True)
+def _let_end(workers: ThreadPoolExecutor) -> None:
+    """Don't wait: where a finalizer runs, its thread may hold a lock that one of them needs."""
+    workers.shutdown(wait=False, cancel_futures=True)
 
 
 def _works(steps: Iterator[Step], filler: Filler) -> Iterator[partial[Filled]]:
