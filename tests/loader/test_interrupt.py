@@ -1,0 +1,106 @@
+"""Ctrl-C, as a real signal to a real process: it reaches the loop at once, and nothing else is said or left."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+SECONDS = 5.0  # half a second is what it should take, on a machine with nothing else to do
+
+_PROGRAM = """
+    import sys, threading, time
+    import toolkit
+    from toolkit import slot
+    from toolkit.loader.verify import Level, verify
+
+    path = sys.argv[1]
+    ds = toolkit.open(path, split="train")
+    images = slot("image").decode_image().resize_short(64).center_crop(64)
+
+    def slow(value):
+        time.sleep(0.3)
+        return value
+
+    def stuck(value):
+        time.sleep(1e6)
+
+    def function():
+        with ds.loader(toolkit.pipeline(slot("label").python(slow, "object")), batch_size=50, threads=2) as loader:
+            return list(loader)
+
+    def never_returns():
+        with ds.loader(toolkit.pipeline(slot("label").python(stuck, "object")), batch_size=6, threads=2) as loader:
+            return list(loader)
+
+    def batch_map():
+        made = toolkit.pipeline(images, batch_maps=[lambda columns, rng: slow(columns)])
+        return [batch.epoch for batch in ds.loader(made, batch_size=2, threads=1)]
+
+    def budget():
+        loader = ds.loader(toolkit.pipeline(images), batch_size=30, max_bytes=30 * (64 * 64 * 3 + 8), hold_timeout=60)
+        return list(loader)
+
+    def full_batch():
+        large = toolkit.pipeline(slot("image").decode_image().resize_short(2500).center_crop(2500))
+        return [batch.epoch for batch in ds.loader(large, batch_size=16, threads=2, prefetch=0, epochs=100)]
+
+    def busy():
+        return [batch.epoch for batch in ds.loader(toolkit.pipeline(images), batch_size=2, threads=2, epochs=10**6)]
+
+    def opening():
+        while True:
+            toolkit.open(path, split="train")
+
+    def verifying():
+        while True:
+            verify(path, level=Level.FULL, decode=True, jobs=2)
+
+    def left():
+        return [thread for thread in threading.enumerate() if thread.name.startswith("toolkit")]
+
+    print("begun", flush=True)
+    try:
+        globals()[sys.argv[2]]()
+    except KeyboardInterrupt:
+        print("caught", flush=True)
+        until = time.monotonic() + 5
+        while left() and time.monotonic() < until and sys.argv[2] != "never_returns":
+            time.sleep(0.01)
+        print(len(left()), flush=True)
+        raise
+"""
+_CASES = ["function", "never_returns", "batch_map", "budget", "full_batch", "busy", "opening", "verifying"]
+
+
+@pytest.mark.parametrize("case", _CASES)
+def test_an_interrupt_reaches_the_loop_and_ends_the_process(packed: Path, case: str) -> None:
+    command = [sys.executable, "-c", textwrap.dedent(_PROGRAM), str(packed), case]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            assert process.stdout.readline() == "begun\n"
+            time.sleep(0.5)
+            begun = time.monotonic()
+            process.send_signal(signal.SIGINT)
+            assert process.stdout.readline() == "caught\n"
+            caught = time.monotonic() - begun
+            threads, errors = process.stdout.read(), process.stderr.read()
+            process.wait(20)
+            ended = time.monotonic() - begun
+        finally:
+            process.kill()
+    print(f"{case}: caught after {caught:.2f} s, ended after {ended:.2f} s")
+    assert max(caught, ended) < SECONDS
+    assert process.returncode == -signal.SIGINT
+    assert int(threads) == (2 if case == "never_returns" else 0)
+    assert errors.startswith("Traceback (most recent call last):")
+    assert errors.endswith("KeyboardInterrupt\n")
+    assert errors.count("Traceback") == 1
+    assert "ignored" not in errors
