@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from pathlib import Path
 
@@ -82,6 +83,8 @@ _CASES = ["function", "never_returns", "batch_map", "budget", "full_batch", "bus
 def test_an_interrupt_reaches_the_loop_and_ends_the_process(packed: Path, case: str) -> None:
     command = [sys.executable, "-c", textwrap.dedent(_PROGRAM), str(packed), case]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        too_long = threading.Timer(60, process.kill)
+        too_long.start()
         try:
             assert process.stdout is not None
             assert process.stderr is not None
@@ -95,6 +98,7 @@ def test_an_interrupt_reaches_the_loop_and_ends_the_process(packed: Path, case: 
             process.wait(20)
             ended = time.monotonic() - begun
         finally:
+            too_long.cancel()
             process.kill()
     print(f"{case}: caught after {caught:.2f} s, ended after {ended:.2f} s")
     assert max(caught, ended) < SECONDS
