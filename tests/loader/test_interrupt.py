@@ -76,6 +76,38 @@ _PROGRAM = """
         print(len(left()), flush=True)
         raise
 """
+_OFTEN = textwrap.dedent(
+    """
+    import os, random, signal, sys, time
+    reader, writer = os.pipe()
+    if os.fork() == 0:  # a process that is asked for an interrupt, and sends it a little later
+        os.close(writer)
+        while os.read(reader, 1):
+            time.sleep(random.uniform(0.005, 0.03))
+            os.kill(os.getppid(), signal.SIGINT)
+        os._exit(0)
+
+    import toolkit
+    from toolkit import slot
+
+    path, count = sys.argv[1:]
+    ds = toolkit.open(path, split="train")
+    steps = toolkit.pipeline(slot("image").decode_image().resize_short(64).center_crop(64))
+    caught = 0
+    for _ in range(int(count)):
+        loader = ds.loader(steps, batch_size=2, threads=2, epochs=10**6)
+        try:
+            os.write(writer, b"x")
+            until = time.monotonic() + 10
+            for batch in loader:
+                if time.monotonic() > until:
+                    break
+        except KeyboardInterrupt:
+            caught += 1
+        loader.close()
+    print("caught", caught)
+    """
+)
 _CASES = ["function", "never_returns", "batch_map", "budget", "full_batch", "busy", "opening", "verifying"]
 
 
@@ -108,3 +140,10 @@ def test_an_interrupt_reaches_the_loop_and_ends_the_process(packed: Path, case: 
     assert errors.endswith("KeyboardInterrupt\n")
     assert errors.count("Traceback") == 1
     assert "ignored" not in errors
+
+
+def test_a_busy_loop_loses_no_interrupt(packed: Path) -> None:
+    """Python prints an interrupt that hits a finalizer, and goes on."""
+    command = [sys.executable, "-c", _OFTEN, str(packed), "100"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "caught 100\n", "")

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from toolkit.errors import CorruptShardError, LoaderError, SampleError, ToolkitError
 from toolkit.loader.admission import Admission, Admitted
+from toolkit.loader.done import Done
 from toolkit.loader.fetch import Fetcher
 from toolkit.loader.stage import ColumnStage, Part, WorkerMemory
 from toolkit.loader.stats import LoaderStats
@@ -69,7 +70,7 @@ class FilledBatch:
     parts_left: int
     error: tuple[int, BaseException] | None = None
     skipped: list[tuple[int, ToolkitError]] = field(default_factory=list)
-    done: threading.Event = field(default_factory=threading.Event)
+    done: Done = field(default_factory=Done)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def finish_part(self, start: int, error: BaseException | None) -> bool:

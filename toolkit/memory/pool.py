@@ -13,6 +13,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from toolkit._native.lease import GiveBack, when_gone
 from toolkit.memory.budget import Budget
 
 __all__ = ["ALIGNMENT", "BlockPool", "Lend", "NoRoomError"]
@@ -46,7 +47,8 @@ class BlockPool:
     def lend(self, nbytes: int, returned: Callable[[], None] | None = None) -> NDArray[np.uint8]:
         """Return a writable uint8 array of `nbytes` on a 64-byte boundary; its content is undefined.
 
-        `returned` is called when the last array over it is gone: from any thread, at any instruction.
+        `returned` is called when the last array over it is gone: from any thread, at any instruction. It should be
+        compiled: see lease.pyx.
 
         Raises:
             NoRoomError: The budget refuses, with all free blocks given back.
@@ -62,8 +64,7 @@ class BlockPool:
             block = _aligned(nbytes)
         # Through its memoryview, so that every view keeps this array alive: numpy would tie them to `block` itself.
         lease = np.frombuffer(block.data, np.uint8)
-        finalizer = weakref.finalize(lease, _give_back, weakref.ref(self), self._budget, free, block, returned)
-        finalizer.atexit = False
+        when_gone(lease, GiveBack(weakref.ref(self), free, block, returned, self._budget.puts))
         return lease
 
     def drop_free(self) -> bool:
@@ -74,22 +75,6 @@ class BlockPool:
         """Keep no free blocks any more."""
         self._keep = 0
         self.drop_free()
-
-
-def _give_back(
-    pool: weakref.ref[BlockPool],
-    budget: Budget,
-    free: deque[NDArray[np.uint8]],
-    block: NDArray[np.uint8],
-    returned: Callable[[], None] | None,
-) -> None:
-    if returned is not None:
-        returned()
-    owner = pool()
-    if owner is not None and len(free) < owner._keep:
-        free.append(block)
-    else:
-        budget.release(block.nbytes)
 
 
 def _drop_free(free: _Free, budget: Budget) -> bool:
