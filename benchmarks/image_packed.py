@@ -15,7 +15,6 @@ import argparse
 import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -24,7 +23,8 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from photo_task import PipelineError, prepare, read_files
+from photo_task import prepare, read_files
+from turns import BenchmarkError, command_line, in_turns, run_worker
 
 BATCH_SIZE = 64
 EPOCHS = 4
@@ -64,14 +64,10 @@ def measure(folder: Path, count: int, repeats: int) -> dict[str, dict[str, list[
                 )
             read_files([*(work / name).rglob("*")])
         found: dict[str, dict[str, list[float]]] = {side: {"first": [], "later": []} for side in SIDES}
-        for repeat in range(repeats):
-            for turn in range(len(SIDES)):
-                side = list(SIDES)[(repeat + turn) % len(SIDES)]
-                command = [sys.executable, __file__, "--worker", side, str(work), str(count)]
-                done = subprocess.run(command, capture_output=True, text=True, check=False)
-                if done.returncode:
-                    raise PipelineError(f"{side}: {(done.stderr.strip().splitlines() or ['?'])[-1]}")
-                for what, rate in json.loads(done.stdout.splitlines()[-1]).items():
+        for repeat, order in enumerate(in_turns(SIDES, repeats)):
+            for side in order:
+                said = run_worker(side, __file__, side, work, count)
+                for what, rate in json.loads(said.splitlines()[-1]).items():
                     found[side][what].append(rate)
             print(f"image_packed: repeat {repeat + 1} of {repeats}", file=sys.stderr)
     return found
@@ -119,7 +115,7 @@ def _work(side: str, work: str, count: str) -> int:
             samples = sum(len(batch["image"]) for batch in loader)
             seconds.append(time.perf_counter() - begun)
             if samples != int(count):
-                raise PipelineError(f"{side} gave {samples} of {count} photographs")
+                raise BenchmarkError(f"{side} gave {samples} of {count} photographs")
     print(json.dumps({"first": int(count) / seconds[0], "later": int(count) / statistics.median(seconds[1:])}))
     return 0
 
@@ -139,20 +135,15 @@ def _mapped(work: Path, count: int) -> NDArray[np.uint8]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return 0, or 1 when a side failed."""
-    arguments = list(sys.argv[1:] if argv is None else argv)
-    if arguments[:1] == ["--worker"]:
-        return _work(*arguments[1:])
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("folder", type=Path, metavar="FOLDER", help="photographs, one folder a class")
     parser.add_argument("--count", type=int, default=2000, help="photographs an epoch")
     parser.add_argument("--repeats", type=int, default=5, help="processes of each side")
-    given = parser.parse_args(arguments)
-    try:
+
+    def run(given: argparse.Namespace) -> None:
         print(*table(measure(given.folder, given.count, given.repeats)), sep="\n")
-    except (PipelineError, OSError) as error:
-        print(f"image_packed: {error}", file=sys.stderr)
-        return 1
-    return 0
+
+    return command_line(__file__, argv, parser, run, _work)
 
 
 if __name__ == "__main__":

@@ -33,7 +33,8 @@ from typing import Any
 
 import numpy as np
 from image_sides import MEAN, SIDES, STD, decode_floor
-from photo_task import EXTENSIONS, PipelineError, prepare, read_files
+from photo_task import EXTENSIONS, prepare, read_files
+from turns import BenchmarkError, command_line, environment, in_turns, reason, show, worker_command
 
 __all__ = ["Case", "Side", "measure"]
 
@@ -117,10 +118,10 @@ def measure(
     """Measure the cases on `count` photographs of `folder`.
 
     Raises:
-        PipelineError: There are too few photographs, or a side fails.
+        BenchmarkError: There are too few photographs, or a side fails.
     """
     if count < 1 or repeats < 1:
-        raise PipelineError(f"count {count} and repeats {repeats} must be positive")
+        raise BenchmarkError(f"count {count} and repeats {repeats} must be positive")
     found = []
     for case in cases:
         with tempfile.TemporaryDirectory(prefix="image_pipeline.") as work:
@@ -145,7 +146,7 @@ def _make_large(folder: Path, out: Path, count: int) -> Path:
 
     photographs = sorted(path for path in folder.rglob("*") if path.suffix.lower() in EXTENSIONS and path.is_file())
     if not photographs:
-        raise PipelineError(f"{folder} has no photographs")
+        raise BenchmarkError(f"{folder} has no photographs")
     (out / "mosaic").mkdir(parents=True)
     for number in range(count):
         canvas, top, taken = Image.new("RGB", (LARGE_WIDTH, LARGE_HEIGHT)), 0, number * 37
@@ -178,21 +179,18 @@ class _Runner:
         paths = [str(Path(__file__).parents[1])]
         if self.peer_path and key not in ("exact", "fast"):
             paths.append(str(Path(self.peer_path).resolve()))
-        paths += filter(None, [os.environ.get("PYTHONPATH")])
-        environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(paths)}
+        env = environment(*paths, OMP_NUM_THREADS="1")
         if self.library_path and key != "dataio_plain":
-            environment["LD_LIBRARY_PATH"] = self.library_path
-        arguments = [str(self.task), key, ",".join(map(str, cpus)), str(threads), str(outputs or "")]
-        command = [sys.executable, __file__, "--worker", *arguments]
+            env["LD_LIBRARY_PATH"] = self.library_path
+        command = worker_command(__file__, self.task, key, ",".join(map(str, cpus)), threads, outputs or "")
         return subprocess.Popen(
-            command, text=True, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            command, text=True, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
 
     def finish(self, key: str, process: subprocess.Popen[str]) -> dict[str, Any]:
         out, error = process.communicate("go\n")
         if process.returncode != 0:
-            lines = error.strip().splitlines() or [f"ended with {process.returncode}"]
-            raise PipelineError(f"{key}: {next((line for line in reversed(lines) if 'Error' in line), lines[-1])}")
+            raise BenchmarkError(f"{key}: {reason(error, process.returncode)}")
         return dict(json.loads(out.splitlines()[-1]))
 
     def run(self, key: str, cpus: Sequence[int], threads: int = 1, outputs: Path | None = None) -> dict[str, Any]:
@@ -209,13 +207,12 @@ def _in_turns(runner: _Runner, repeats: int) -> list[Side]:
         try:
             runner.run(key, cpu, outputs=outputs / f"{key}.npy")
             runs[key] = []
-        except PipelineError as error:
+        except BenchmarkError as error:
             if key == "exact":
                 raise
             print(f"image_pipeline: {error}: left out", file=sys.stderr)
-    for repeat in range(repeats):
-        for turn in range(len(runs)):
-            key = list(runs)[(repeat + turn) % len(runs)]
+    for repeat, order in enumerate(in_turns(runs, repeats)):
+        for key in order:
             runs[key].append(runner.run(key, cpu))
         said = ", ".join(f"{key} {found[-1]['rate']:.0f}" for key, found in runs.items())
         print(f"image_pipeline: repeat {repeat + 1} of {repeats}, photos/s: {said}", file=sys.stderr)
@@ -242,11 +239,11 @@ def _threads(runner: _Runner, repeats: int) -> list[Side]:
     """Measure two threads against two processes that run at the same time."""
     cpus = sorted(os.sched_getaffinity(0))[-2:]
     if len(cpus) < 2:
-        raise PipelineError("threads needs two CPUs")
+        raise BenchmarkError("threads needs two CPUs")
     together, apart, alone = [], [], []
-    for repeat in range(repeats):
-        for turn in range(2):
-            if (repeat + turn) % 2:
+    for repeat, order in enumerate(in_turns((False, True), repeats)):
+        for as_threads in order:
+            if as_threads:
                 together.append(runner.run("exact", cpus, threads=2))
             else:
                 pair = [runner.start("exact", [cpu]) for cpu in cpus]
@@ -289,7 +286,7 @@ def _work(task_file: str, key: str, cpus: str, threads: str, outputs: str) -> in
     try:
         name, batches = SIDES[key](task)
     except ImportError as error:
-        raise PipelineError(str(error)) from error
+        raise BenchmarkError(str(error)) from error
     print("ready", flush=True)
     sys.stdin.readline()
     if outputs:
@@ -306,7 +303,7 @@ def _work(task_file: str, key: str, cpus: str, threads: str, outputs: str) -> in
         samples += len(batch)
     found = {"name": name, **clock.rates(samples)}
     if samples != len(task["files"]):
-        raise PipelineError(f"{name} gave {samples} of {len(task['files'])} photographs")
+        raise BenchmarkError(f"{name} gave {samples} of {len(task['files'])} photographs")
     if key == "exact":
         clock = _Clock()
         decode_floor(task["files"])
@@ -328,9 +325,6 @@ class _Clock:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return 0, or 1 when a side of toolkit's failed."""
-    arguments = list(sys.argv[1:] if argv is None else argv)
-    if arguments[:1] == ["--worker"]:
-        return _work(*arguments[1:])
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("folder", type=Path, metavar="FOLDER", help="photographs, one folder a class")
     parser.add_argument("--case", action="append", choices=CASES, help="what to measure; may be repeated; default: all")
@@ -339,19 +333,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--peer-path", metavar="DIR", help="a site directory with other loaders, measured as well")
     parser.add_argument("--library-path", metavar="DIRS", help="where the other loaders find their system libraries")
     parser.add_argument("--json", action="store_true", help="print the same as one JSON object")
-    given = parser.parse_args(arguments)
-    try:
+
+    def run(given: argparse.Namespace) -> None:
         found = measure(
             given.folder, given.case or CASES, given.count, given.repeats, given.peer_path, given.library_path
         )
-    except (PipelineError, OSError) as error:
-        print(f"image_pipeline: {error}", file=sys.stderr)
-        return 1
-    if given.json:
-        print(json.dumps([dataclasses.asdict(case) for case in found], indent=1))
-    else:
-        print("\n\n".join("\n".join(case.lines()) for case in found))
-    return 0
+        tables = "\n\n".join("\n".join(case.lines()) for case in found)
+        show([tables], [dataclasses.asdict(case) for case in found], given.json)
+
+    return command_line(__file__, argv, parser, run, _work)
 
 
 if __name__ == "__main__":

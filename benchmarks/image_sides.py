@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from photo_task import PipelineError
+from turns import BenchmarkError
 
 __all__ = ["SIDES", "decode_floor"]
 
@@ -36,7 +36,7 @@ def _toolkit(task: Task, **decode: str) -> tuple[str, Batches]:
         else:
             slot = slot.resize_short(RESIZE).center_crop(CROP)
     except (AttributeError, TypeError) as error:
-        raise PipelineError(f"slots have no such step: {error}") from error
+        raise BenchmarkError(f"slots have no such step: {error}") from error
     pipeline = toolkit.pipeline(slot.normalize(MEAN, STD))
     loader = toolkit.open(task["dataset"]).loader(
         pipeline, batch_size=BATCH_SIZE, threads=task["threads"], output="numpy"
@@ -107,7 +107,7 @@ def _spdl(task: Task) -> tuple[str, Batches]:
     from spdl.pipeline import PipelineBuilder
 
     if task["case"] == "train":
-        raise PipelineError("it has no random_resized_crop")
+        raise BenchmarkError("it has no random_resized_crop")
     size = f"scale={RESIZE}:{RESIZE}:force_original_aspect_ratio=increase:flags=bilinear,crop={CROP}:{CROP}"
     scale = (1 / (255 * np.array(STD))).astype(np.float32)[:, None, None]
     bias = (-np.array(MEAN) / STD).astype(np.float32)[:, None, None]

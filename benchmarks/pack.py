@@ -40,7 +40,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["PackBenchError", "Result", "Side", "measure"]
+from turns import BenchmarkError, command_line, environment, in_turns, run_worker, show
+
+__all__ = ["Result", "Side", "measure"]
 
 OURS = "toolkit"
 PACKAGES = {"mds": "streaming", "webdataset": "webdataset", "litdata": "litdata"}  # side -> what it imports
@@ -51,10 +53,6 @@ READ_BYTES = 1 << 20
 MEGABYTE = 1_000_000
 
 Photo = tuple[str, int]  # its path and its class
-
-
-class PackBenchError(Exception):
-    """The comparison cannot be made, or an output is not complete; the text says what and where."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -128,19 +126,18 @@ def measure(
     """Pack `copies` of the photographs in `folder` with every side, in turns, below `work` (beside it when None).
 
     Raises:
-        PackBenchError: There are no photographs, a side fails, or its output does not hold all of them.
+        BenchmarkError: There are no photographs, a side fails, or its output does not hold all of them.
     """
     if min(repeats, jobs, copies) < 1:
-        raise PackBenchError(f"repeats {repeats}, jobs {jobs} and copies {copies} must be positive")
+        raise BenchmarkError(f"repeats {repeats}, jobs {jobs} and copies {copies} must be positive")
     folder = Path(folder).resolve()
     with tempfile.TemporaryDirectory(prefix="pack_bench.", dir=work or folder.parent) as made:
         source, out = Path(made, "source"), Path(made, "out")
         photographs, size = _prepare(folder, copies, source)
         names = _names(peer_path)
         runs: dict[str, list[dict[str, float]]] = {key: [] for key in names}
-        for repeat in range(repeats):
-            for turn in range(len(names)):  # each repeat begins with another side
-                key = list(names)[(repeat + turn) % len(names)]
+        for repeat, order in enumerate(in_turns(names, repeats)):
+            for key in order:
                 out.mkdir()
                 os.sync()
                 runs[key].append(_run(key, source, out, jobs, peer_path))
@@ -165,7 +162,7 @@ def _prepare(folder: Path, copies: int, source: Path) -> tuple[int, int]:
     """Link `copies` of each photograph into `source` and read them once; return how many, and their bytes."""
     photographs = sorted(path for path in (folder / SPLIT).glob("*/*.jpg") if path.is_file())
     if not photographs:
-        raise PackBenchError(f"{folder} has no {SPLIT}/<class>/*.jpg: make it with benchmarks/photos.py")
+        raise BenchmarkError(f"{folder} has no {SPLIT}/<class>/*.jpg: make it with benchmarks/photos.py")
     size = 0
     for path in photographs:
         target = source / SPLIT / path.parent.name
@@ -175,7 +172,7 @@ def _prepare(folder: Path, copies: int, source: Path) -> tuple[int, int]:
             try:
                 os.link(path, link)
             except OSError as error:
-                raise PackBenchError(f"no hard links to {path}: give a --work on its file system ({error})") from error
+                raise BenchmarkError(f"no hard links to {path}: give a --work on its file system ({error})") from error
             with link.open("rb") as file:
                 while data := file.read(READ_BYTES):
                     size += len(data)
@@ -186,62 +183,51 @@ def _names(peer_path: str | None) -> dict[str, str]:
     """Return the sides that can be run, with their names; say which peers can't be imported."""
     tar = subprocess.run(["tar", "--version"], capture_output=True, text=True, check=False).stdout.split("\n")[0]
     if "GNU tar" not in tar:
-        raise PackBenchError("tar is not GNU tar: it has to store hard links as files")
+        raise BenchmarkError("tar is not GNU tar: it has to store hard links as files")
     names = {
         OURS: f"{OURS} {importlib.metadata.version(OURS)}",
         "tar": "tar, sync -f",
         "tee_sha256": "tar | tee | sha256sum",
     }
     for key in PACKAGES if peer_path else ():
-        done = subprocess.run(
-            _command("import", key), capture_output=True, text=True, check=False, env=_environment(key, peer_path, None)
-        )
-        if done.returncode == 0:
-            names[key] = f"{DISTRIBUTIONS[key]} {done.stdout.splitlines()[-1]}"
-        else:
-            error = (done.stderr.strip() or f"ended with {done.returncode}").splitlines()
-            why = next((line for line in reversed(error) if "Error" in line), error[-1])
-            print(f"pack: {DISTRIBUTIONS[key]} is left out: {why}", file=sys.stderr)
+        try:
+            version = run_worker(
+                f"{DISTRIBUTIONS[key]} is left out", __file__, "import", key, env=_environment(key, peer_path, None)
+            )
+            names[key] = f"{DISTRIBUTIONS[key]} {version.splitlines()[-1]}"
+        except BenchmarkError as error:
+            print(f"pack: {error}", file=sys.stderr)
     return names
 
 
 def _run(key: str, source: Path, out: Path, jobs: int, peer_path: str | None) -> dict[str, float]:
     """Run one side in a process of its own; return its seconds, and those of the process."""
-    environment = _environment(key, peer_path, out)
+    env = _environment(key, peer_path, out)
     begun = time.perf_counter()
-    done = subprocess.run(
-        _command(key, source, out, jobs), capture_output=True, text=True, check=False, env=environment
-    )
+    said = run_worker(key, __file__, key, source, out, jobs, env=env)
     whole = time.perf_counter() - begun
-    if done.returncode != 0:
-        raise PackBenchError(f"{key}: " + (done.stderr.strip() or f"ended with {done.returncode}").splitlines()[-1])
-    return {"seconds": float(done.stdout.splitlines()[-1]), "process_seconds": whole}
-
-
-def _command(*arguments: object) -> list[str]:
-    return [sys.executable, __file__, "--worker", *map(str, arguments)]
+    return {"seconds": float(said.splitlines()[-1]), "process_seconds": whole}
 
 
 def _environment(key: str, peer_path: str | None, out: Path | None) -> dict[str, str]:
     """Return the environment of a side's process. Only the peers see their site directory."""
-    roots = [str(Path(peer_path).resolve())] if peer_path and key in PACKAGES else [str(Path(__file__).parents[1])]
-    roots += filter(None, [os.environ.get("PYTHONPATH")])
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(roots), "LITDATA_DISABLE_VERSION_CHECK": "1"}
+    root = Path(peer_path).resolve() if peer_path and key in PACKAGES else Path(__file__).parents[1]
+    env = environment(str(root), LITDATA_DISABLE_VERSION_CHECK="1")
     if out is not None:  # LitData's temporary files belong beside its output, not into /tmp
-        environment["DATA_OPTIMIZER_CACHE_FOLDER"] = str(out / "cache")
-        environment["DATA_OPTIMIZER_DATA_CACHE_FOLDER"] = str(out / "cache-data")
-    return environment
+        env["DATA_OPTIMIZER_CACHE_FOLDER"] = str(out / "cache")
+        env["DATA_OPTIMIZER_DATA_CACHE_FOLDER"] = str(out / "cache-data")
+    return env
 
 
 def _check(key: str, out: Path, photographs: int) -> None:
     """Count what one side's output holds, without reading the photographs again.
 
     Raises:
-        PackBenchError: It is not all of them, or toolkit's dataset does not verify.
+        BenchmarkError: It is not all of them, or toolkit's dataset does not verify.
     """
     samples = COUNTERS[key](out)
     if samples != photographs:
-        raise PackBenchError(f"{key}: the output holds {samples} of {photographs} photographs")
+        raise BenchmarkError(f"{key}: the output holds {samples} of {photographs} photographs")
 
 
 def _count_toolkit(out: Path) -> int:
@@ -249,7 +235,7 @@ def _count_toolkit(out: Path) -> int:
 
     result = verify(out / "dataset", level=Level.QUICK)
     if result.findings:
-        raise PackBenchError(f"{OURS}: {result.findings[0].message}")
+        raise BenchmarkError(f"{OURS}: {result.findings[0].message}")
     return result.samples
 
 
@@ -371,9 +357,6 @@ SIDES: dict[str, Callable[[Path, Path, int], Callable[[], object]]] = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return 0, or 1 when a side failed or its output is not complete."""
-    arguments = list(sys.argv[1:] if argv is None else argv)
-    if arguments[:1] == ["--worker"]:
-        return _work(*arguments[1:])
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("folder", type=Path, metavar="FOLDER", help=f"has photographs in {SPLIT}/<class>/*.jpg")
     parser.add_argument("--repeats", type=int, default=5, help="packs of each side, each in its own process")
@@ -382,17 +365,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--work", metavar="DIR", help="for the links and the outputs; the folder that FOLDER is in")
     parser.add_argument("--peer-path", metavar="DIR", help="a site directory with other packers, measured as well")
     parser.add_argument("--json", action="store_true", help="print the same as one JSON object")
-    given = parser.parse_args(arguments)
-    try:
+
+    def run(given: argparse.Namespace) -> None:
         result = measure(given.folder, given.repeats, given.jobs, given.copies, given.work, given.peer_path)
-    except (PackBenchError, OSError) as error:
-        print(f"pack: {error}", file=sys.stderr)
-        return 1
-    if given.json:
-        print(json.dumps(dataclasses.asdict(result) | {"ratios": result.ratios}, indent=1))
-    else:
-        print(*result.lines(), sep="\n")
-    return 0
+        show(result.lines(), dataclasses.asdict(result) | {"ratios": result.ratios}, given.json)
+
+    return command_line(__file__, argv, parser, run, _work)
 
 
 if __name__ == "__main__":

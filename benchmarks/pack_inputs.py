@@ -14,12 +14,10 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import io
-import json
 import os
 import shutil
 import statistics
 import struct
-import subprocess
 import sys
 import tarfile
 import tempfile
@@ -27,15 +25,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-__all__ = ["InputBenchError", "Kind", "Result", "measure"]
+from turns import BenchmarkError, command_line, in_turns, run_worker, show
+
+__all__ = ["Kind", "Result", "measure"]
 
 IMAGEFOLDER = "imagefolder"
 GROUP_ROWS = 100
 MEGABYTE = 1_000_000
-
-
-class InputBenchError(Exception):
-    """The comparison cannot be made, or an output is not complete; the text says what and where."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,10 +92,10 @@ def measure(
     """Pack the photographs in `folder` from every kind of input, in turns, below `work` (beside it when None).
 
     Raises:
-        InputBenchError: There are no photographs, a pack fails, or its output does not hold all of them.
+        BenchmarkError: There are no photographs, a pack fails, or its output does not hold all of them.
     """
     if min(repeats, jobs, copies, files) < 1:
-        raise InputBenchError("repeats, jobs, copies and files must be positive")
+        raise BenchmarkError("repeats, jobs, copies and files must be positive")
     folder = Path(folder).resolve()
     with tempfile.TemporaryDirectory(prefix="pack_inputs.", dir=work or folder.parent) as made:
         photos = list(_photos(folder, copies))
@@ -108,9 +104,8 @@ def measure(
             for number in range(files):
                 make(Path(made) / name, number, photos[number::files])
         runs: dict[str, list[float]] = {name: [] for name in MAKERS}
-        for repeat in range(repeats):
-            for turn in range(len(MAKERS)):  # each repeat begins with another kind
-                name = list(MAKERS)[(repeat + turn) % len(MAKERS)]
+        for repeat, order in enumerate(in_turns(MAKERS, repeats)):
+            for name in order:
                 runs[name].append(_run(Path(made) / name, Path(made) / "out", jobs, len(photos)))
             print(f"repeat {repeat + 1}: {', '.join(f'{k} {v[-1]:.2f}' for k, v in runs.items())}", file=sys.stderr)
         size = sum(photo.path.stat().st_size for photo in photos)
@@ -121,7 +116,7 @@ def _photos(folder: Path, copies: int) -> Iterator[Photo]:
     classes = sorted(path for path in (folder / "train").glob("*") if path.is_dir())
     found = [(path, label) for label, one in enumerate(classes) for path in sorted(one.glob("*.jpg"))]
     if not found:
-        raise InputBenchError(f"{folder} has no train/<class>/*.jpg: make it with benchmarks/photos.py")
+        raise BenchmarkError(f"{folder} has no train/<class>/*.jpg: make it with benchmarks/photos.py")
     for path, label in found:
         for copy in range(copies):
             yield Photo(path, f"{path.parent.name}/{path.stem}-{copy:04d}", label)
@@ -188,14 +183,9 @@ MAKERS: dict[str, Callable[[Path, int, Sequence[Photo]], None]] = {
 def _run(source: Path, out: Path, jobs: int, photographs: int) -> float:
     """Pack one input in a process of its own; return the seconds of the call."""
     os.sync()
-    command = [sys.executable, __file__, "--worker", str(source), str(out), str(jobs)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        last = (done.stderr.strip() or f"ended with {done.returncode}").splitlines()[-1]
-        raise InputBenchError(f"{source.name}: {last}")
-    seconds, samples = done.stdout.split()
+    seconds, samples = run_worker(source.name, __file__, source, out, jobs).split()
     if int(samples) != photographs:
-        raise InputBenchError(f"{source.name}: the output holds {samples} of {photographs} photographs")
+        raise BenchmarkError(f"{source.name}: the output holds {samples} of {photographs} photographs")
     shutil.rmtree(out)
     return float(seconds)
 
@@ -213,9 +203,6 @@ def _work(source: str, out: str, jobs: str) -> int:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return 0, or 1 when a pack failed or is not complete."""
-    arguments = list(sys.argv[1:] if argv is None else argv)
-    if arguments[:1] == ["--worker"]:
-        return _work(*arguments[1:])
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("folder", type=Path, metavar="FOLDER", help="has photographs in train/<class>/*.jpg")
     parser.add_argument("--repeats", type=int, default=5, help="packs of each kind, each in its own process")
@@ -224,17 +211,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--files", type=int, default=4, help="files of each kind but the ImageFolder")
     parser.add_argument("--work", metavar="DIR", help="for inputs and outputs; the folder that FOLDER is in")
     parser.add_argument("--json", action="store_true", help="print the same as one JSON object")
-    given = parser.parse_args(arguments)
-    try:
+
+    def run(given: argparse.Namespace) -> None:
         result = measure(given.folder, given.repeats, given.jobs, given.copies, given.files, given.work)
-    except (InputBenchError, OSError) as error:
-        print(f"pack_inputs: {error}", file=sys.stderr)
-        return 1
-    if given.json:
-        print(json.dumps(dataclasses.asdict(result) | {"ratios": result.ratios}, indent=1))
-    else:
-        print(*result.lines(), sep="\n")
-    return 0
+        show(result.lines(), dataclasses.asdict(result) | {"ratios": result.ratios}, given.json)
+
+    return command_line(__file__, argv, parser, run, _work)
 
 
 if __name__ == "__main__":

@@ -28,7 +28,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-__all__ = ["MemoryBenchError", "Run", "measure"]
+from turns import BenchmarkError, command_line, worker_command
+
+__all__ = ["Run", "measure"]
 
 MEBIBYTE = 1 << 20
 SAMPLE_SECONDS = 0.005
@@ -37,10 +39,6 @@ FULL = 10_000_000
 MOST_FILES = 100_000
 MOST_FILES_FULL = 1_000_000
 BATCH = 10_000
-
-
-class MemoryBenchError(Exception):
-    """A pack failed; the text says which."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -154,17 +152,17 @@ def cases(kinds: Sequence[str], full: bool) -> Iterator[tuple[str, int, int]]:
 
 
 def measure(kind: str, records: int, size: int, work: str | os.PathLike[str] | None = None) -> Run:
-    """Make an input below `work`, pack it, and return what that took. Raises MemoryBenchError."""
+    """Make an input below `work`, pack it, and return what that took. Raises BenchmarkError."""
     with tempfile.TemporaryDirectory(prefix="pack_memory.", dir=work) as made:
         source = Path(made, "source")
         source.mkdir()
         MAKERS[kind](source, records, size)
-        command = [sys.executable, __file__, "--worker", str(source), str(Path(made, "out"))]
+        command = worker_command(__file__, source, Path(made, "out"))
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdin is not None
             assert process.stdout is not None
             if process.stdout.readline() != "ready\n":
-                raise MemoryBenchError(f"{kind} of {records}: the process didn't start")
+                raise BenchmarkError(f"{kind} of {records}: the process didn't start")
             start = peak = _anonymous(process.pid)
             begun = time.perf_counter()
             process.stdin.write("go\n")
@@ -175,7 +173,7 @@ def measure(kind: str, records: int, size: int, work: str | os.PathLike[str] | N
             seconds = time.perf_counter() - begun
             packed = process.stdout.read().strip()
         if process.returncode != 0 or packed != str(records):
-            raise MemoryBenchError(f"{kind} of {records} x {size} bytes: exit {process.returncode}, packed {packed!r}")
+            raise BenchmarkError(f"{kind} of {records} x {size} bytes: exit {process.returncode}, packed {packed!r}")
         shutil.rmtree(source)
     return Run(kind, records, size, seconds, peak, start)
 
@@ -201,31 +199,26 @@ def _work(source: str, out: str) -> int:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return 0, or 1 when a pack failed."""
-    arguments = list(sys.argv[1:] if argv is None else argv)
-    if arguments[:1] == ["--worker"]:
-        return _work(*arguments[1:])
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--kinds", nargs="+", choices=list(MAKERS), default=list(MAKERS), help="kinds of input")
     parser.add_argument("--full", action="store_true", help="10^7 records and one of 1.5 GiB as well: takes an hour")
     parser.add_argument("--records", type=int, nargs="+", help="only these numbers of tiny records")
     parser.add_argument("--work", metavar="DIR", help="for inputs and outputs; the system's temporary folder")
     parser.add_argument("--json", action="store_true", help="print the same as JSON, a line each")
-    given = parser.parse_args(arguments)
-    wanted = (
-        [(kind, records, 8) for kind in given.kinds for records in given.records]
-        if given.records
-        else cases(given.kinds, given.full)
-    )
-    if not given.json:
-        print(f"{'':12} {'records':>10}   {'of':>8} {'time':>11} {'peak':>12} {'above start':>12}")
-    try:
+
+    def run(given: argparse.Namespace) -> None:
+        wanted = (
+            [(kind, records, 8) for kind in given.kinds for records in given.records]
+            if given.records
+            else cases(given.kinds, given.full)
+        )
+        if not given.json:
+            print(f"{'':12} {'records':>10}   {'of':>8} {'time':>11} {'peak':>12} {'above start':>12}")
         for case in wanted:
-            run = measure(*case, given.work)
-            print(json.dumps(dataclasses.asdict(run)) if given.json else run.line(), flush=True)
-    except (MemoryBenchError, OSError) as error:
-        print(f"pack_memory: {error}", file=sys.stderr)
-        return 1
-    return 0
+            found = measure(*case, given.work)
+            print(json.dumps(dataclasses.asdict(found)) if given.json else found.line(), flush=True)
+
+    return command_line(__file__, argv, parser, run, _work)
 
 
 if __name__ == "__main__":

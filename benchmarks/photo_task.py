@@ -7,15 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from turns import BenchmarkError
 
-__all__ = ["PipelineError", "prepare", "read_files"]
+__all__ = ["prepare", "read_files"]
 
 EXTENSIONS = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".ppm")
 READ_BYTES = 1 << 20
-
-
-class PipelineError(Exception):
-    """The comparison cannot be made, or the outputs differ; the text says what and where."""
 
 
 def prepare(folder: Path, count: int, work: Path) -> tuple[Path, list[Path]]:
@@ -26,7 +23,7 @@ def prepare(folder: Path, count: int, work: Path) -> tuple[Path, list[Path]]:
 
     photographs = sorted(path for path in folder.rglob("*") if path.suffix.lower() in EXTENSIONS and path.is_file())
     if len(photographs) < count:
-        raise PipelineError(f"{folder} has {len(photographs)} photographs: give --count {len(photographs)} or less")
+        raise BenchmarkError(f"{folder} has {len(photographs)} photographs: give --count {len(photographs)} or less")
     behind = {}
     for number in range(count):
         path = photographs[number * len(photographs) // count]

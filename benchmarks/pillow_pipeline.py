@@ -22,7 +22,6 @@ import importlib.metadata
 import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -31,11 +30,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from photo_task import PipelineError, prepare, read_files
+from photo_task import prepare, read_files
+from turns import BenchmarkError, command_line, environment, in_turns, run_worker, show
 
 from toolkit import __version__
 
-__all__ = ["PipelineError", "Result", "Side", "measure"]
+__all__ = ["Result", "Side", "measure"]
 
 BATCH_SIZE = 64
 RESIZE, CROP = 256, 224
@@ -123,10 +123,10 @@ def measure(
     """Compare the Pillows at `pillow_paths` (None is the installed one) with the loader, on `count` photographs.
 
     Raises:
-        PipelineError: There are too few photographs, outputs differ, or a side fails.
+        BenchmarkError: There are too few photographs, outputs differ, or a side fails.
     """
     if count < 1 or repeats < 1:
-        raise PipelineError(f"count {count} and repeats {repeats} must be positive")
+        raise BenchmarkError(f"count {count} and repeats {repeats} must be positive")
     with tempfile.TemporaryDirectory(prefix="pillow_pipeline.") as work:
         task, files = prepare(Path(folder), count, Path(work))
         cpu = max(os.sched_getaffinity(0))
@@ -134,9 +134,8 @@ def measure(
         read_files((*files, *Path(work, "dataset").rglob("*")))
         sides = [("pillow", path) for path in pillow_paths] + [("toolkit", None)]
         found: list[list[dict[str, Any]]] = [[] for _ in sides]
-        for repeat in range(repeats):
-            for turn in range(len(sides)):  # each repeat begins with another side
-                which = (repeat + turn) % len(sides)
+        for repeat, order in enumerate(in_turns(range(len(sides)), repeats)):
+            for which in order:
                 found[which].append(_run(task, cpu, *sides[which]))
             said = ", ".join(f"{runs[-1]['rate']:.1f}" for runs in found)
             print(f"pillow_pipeline: repeat {repeat + 1} of {repeats}: {said} photos/s", file=sys.stderr)
@@ -152,13 +151,8 @@ def measure(
 
 def _run(task: Path, cpu: int, side: str, pillow_path: str | None) -> dict[str, Any]:
     """Run one side in a process of its own; return what it printed."""
-    command = [sys.executable, __file__, "--worker", str(task), side, str(cpu), pillow_path or ""]
-    roots = [str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(roots)}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-    if done.returncode != 0:
-        raise PipelineError((done.stderr.strip() or f"{side} ended with {done.returncode}").splitlines()[-1])
-    found: dict[str, Any] = json.loads(done.stdout)
+    env = environment(str(Path(__file__).parents[1]), OMP_NUM_THREADS="1")
+    found: dict[str, Any] = json.loads(run_worker(side, __file__, task, side, cpu, pillow_path or "", env=env))
     return found
 
 
@@ -193,7 +187,7 @@ def _work(task_file: str, side: str, cpu: str, pillow_path: str) -> int:
         samples += len(images)
     rate = samples / (time.perf_counter() - begun)
     if samples != len(task["files"]):
-        raise PipelineError(f"{name} gave {samples} of {len(task['files'])} photographs")
+        raise BenchmarkError(f"{name} gave {samples} of {len(task['files'])} photographs")
     print(json.dumps({"name": name, "rate": rate, "peak_bytes": _peak_bytes()}))
     return 0
 
@@ -208,12 +202,12 @@ def _compare(task: dict[str, Any]) -> dict[str, float]:
     largest, total, at = 0.0, 0.0, 0
     for (ours, our_labels), (theirs, labels) in zip(_toolkit_side(task)[1], pillow, strict=True):
         if ours.shape != theirs.shape or not torch.equal(our_labels, labels):
-            raise PipelineError(f"photographs {at} and on: shapes or labels differ between toolkit and {name}")
+            raise BenchmarkError(f"photographs {at} and on: shapes or labels differ between toolkit and {name}")
         apart = ((ours - theirs) * std).abs()
         worst = apart.flatten(1).amax(1)
         if worst.max() > allowed:
             file = task["files"][at + int(worst.argmax())]
-            raise PipelineError(f"{file} comes out {worst.max():.2f}/255 apart between toolkit and {name}")
+            raise BenchmarkError(f"{file} comes out {worst.max():.2f}/255 apart between toolkit and {name}")
         largest, total = max(largest, float(worst.max())), total + float(apart.mean((1, 2, 3)).sum())
         at += len(ours)
     return {"max": largest, "mean": total / at}
@@ -288,27 +282,19 @@ def _peak_bytes() -> int:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return 0, or 1 when the comparison could not be made or the outputs differ."""
-    arguments = list(sys.argv[1:] if argv is None else argv)
-    if arguments[:1] == ["--worker"]:
-        return _work(*arguments[1:])
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("folder", type=Path, metavar="FOLDER", help="an ImageFolder, with or without splits")
     parser.add_argument("--count", type=int, default=600, help="photographs of an epoch, spread over the folder")
     parser.add_argument("--repeats", type=int, default=5, help="epochs of each side, each in its own process")
     parser.add_argument("--pillow-path", metavar="DIR", help="a site directory with another Pillow, measured as well")
     parser.add_argument("--json", action="store_true", help="print the same as one JSON object")
-    given = parser.parse_args(arguments)
-    paths = (None, given.pillow_path) if given.pillow_path else (None,)
-    try:
+
+    def run(given: argparse.Namespace) -> None:
+        paths = (None, given.pillow_path) if given.pillow_path else (None,)
         result = measure(given.folder, given.count, given.repeats, paths)
-    except (PipelineError, OSError) as error:
-        print(f"pillow_pipeline: {error}", file=sys.stderr)
-        return 1
-    if given.json:
-        print(json.dumps(dataclasses.asdict(result) | {"ratio": result.ratio}, indent=1))
-    else:
-        print(*result.lines(), sep="\n")
-    return 0
+        show(result.lines(), dataclasses.asdict(result) | {"ratio": result.ratio}, given.json)
+
+    return command_line(__file__, argv, parser, run, _work)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from toolkit.loader.dataset import Dataset, open
     from toolkit.loader.loader import Loader
     from toolkit.memory.budget import set_memory_limit
+    from toolkit.memory.guard import set_memory_guard
     from toolkit.memory.holding import HeldBatch, debug_batches
     from toolkit.pipelines.batch_maps import BatchMap, batch_map
     from toolkit.pipelines.slots import Chain, Pipeline, Slot, chain, pipeline, slot
@@ -51,6 +52,7 @@ __all__ = [
     "open",
     "pack_tokens",
     "pipeline",
+    "set_memory_guard",
     "set_memory_limit",
     "slot",
 ]
@@ -78,6 +80,7 @@ _HOMES = {
     "open": "toolkit.loader.dataset",
     "pack_tokens": "toolkit.tokens.pack",
     "pipeline": "toolkit.pipelines.slots",
+    "set_memory_guard": "toolkit.memory.guard",
     "set_memory_limit": "toolkit.memory.budget",
     "slot": "toolkit.pipelines.slots",
 }

@@ -112,7 +112,7 @@ def test_an_incomplete_output_is_refused(script: Any, photographs: Path, tmp_pat
     with tarfile.open(tmp_path / "photos.tar", "w") as archive:
         archive.add(photographs / "train" / "a", "train/a")
     script._check("tar", tmp_path, 6)
-    with pytest.raises(script.PackBenchError, match="tar: the output holds 6 of 10 photographs"):
+    with pytest.raises(script.BenchmarkError, match="tar: the output holds 6 of 10 photographs"):
         script._check("tar", tmp_path, PHOTOGRAPHS)
 
 

@@ -69,10 +69,12 @@ def test_memory_that_an_adapters_result_keeps_counts_and_is_named(packed: Path) 
     mine = [batch for batch in toolkit.debug_batches() if batch.delivered and "image" in batch.columns]
     assert len(mine) == len(held)
     assert {batch.columns["image"] for batch in mine} == {IMAGES}
-    before = loader.stats()["budget_bytes"]
+    loader.close()
+    gc.collect()
+    assert loader.stats()["budget_bytes"] == len(mine) * IMAGES
     held.clear()
     gc.collect()
-    assert loader.stats()["budget_bytes"] <= before - len(mine) * IMAGES
+    assert loader.stats()["budget_bytes"] == 0
 
 
 def test_an_adapter_that_fails_is_named_and_its_batch_is_not_counted_as_received(packed: Path) -> None:

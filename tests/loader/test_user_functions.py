@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import subprocess
-import sys
-import textwrap
 import threading
 import time
 import traceback
@@ -148,31 +144,6 @@ def test_close_does_not_wait_for_it(ds: toolkit.Dataset, gate: threading.Event) 
         if thread.name.startswith("toolkit-loader"):
             thread.join(20)
             assert not thread.is_alive()
-
-
-def test_ctrl_c_answers_while_a_function_never_returns(packed: Path) -> None:
-    code = f"""
-        import time, toolkit
-        from toolkit import slot
-        ds = toolkit.open({str(packed)!r}, split="val", columns=["label"])
-        def stuck(value):
-            print("in", flush=True)
-            time.sleep(1e6)
-        with ds.loader(toolkit.pipeline(slot("label").python(stuck, "object")), batch_size=6, threads=1) as loader:
-            list(loader)
-    """
-    command = [sys.executable, "-c", textwrap.dedent(code)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "in\n"
-            time.sleep(0.2)
-            process.send_signal(signal.SIGINT)
-            _, errors = process.communicate(timeout=20)
-        finally:
-            process.kill()
-    assert "KeyboardInterrupt" in errors
-    assert process.returncode != 0
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,15 @@
 from __future__ import annotations
 
+import functools
 import gc
+import sys
 import threading
 
 import numpy as np
+import pytest
 
+from toolkit.memory.budget import Budget, process_budget
+from toolkit.memory.holding import Holding, debug_batches
 from toolkit.memory.pool import ALIGNMENT, BlockPool
 
 
@@ -65,3 +70,29 @@ def test_threads_never_share_a_block() -> None:
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+@pytest.mark.parametrize("keep", [0, 1])
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("idle", [False, True])
+def test_giving_back_runs_no_python(keep: int, shared: bool, idle: bool) -> None:
+    """An interrupt that hits Python in a finalizer is printed and lost."""
+    budget = Budget(None, process_budget() if shared else None)
+    pool = BlockPool(keep, budget)
+    budget.add(50)
+    holding = Holding(budget, 0, 0, 9, 50)
+    holding.add_block("image", 4096)
+    held = [
+        holding.token(),
+        pool.lend(4096, returned=functools.partial(holding.drop_block, "image")).view(np.float32)[3:],
+    ]
+    assert (holding.nbytes, budget.used) == (4146, 4146)
+    if idle:
+        pool.trim()
+    called: list[str] = []
+    sys.setprofile(lambda frame, event, argument: called.append(f"{event} {frame.f_code.co_qualname}"))
+    held.clear()
+    sys.setprofile(None)
+    assert not [what for what in called if what.startswith("call ")]
+    assert (holding.nbytes, budget.used) == (0, 4096 * keep)
+    assert holding.seen() not in debug_batches()

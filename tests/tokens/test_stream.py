@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 from typing import Any
 
 import numpy as np
@@ -352,6 +353,9 @@ def test_a_dropped_stream_ends_its_threads(packed: Packed) -> None:
     assert threads() > 0
     del stream, iterator
     gc.collect()
+    until = time.monotonic() + 20
+    while threads() and time.monotonic() < until:
+        time.sleep(0.01)
     assert threads() == 0
 
 
@@ -370,3 +374,38 @@ def test_a_forked_child_is_refused(packed: Packed) -> None:
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
     """
     subprocess.run([sys.executable, "-c", textwrap.dedent(program)], check=True, timeout=60)
+
+
+def test_a_process_over_its_memory_gets_an_error(packed: Packed) -> None:
+    toolkit.set_memory_guard(1)
+    try:
+        with pytest.raises(LoaderError, match="memory runs out"):
+            next(iter(packed.open().tokens(seq_len=64, batch_size=4)))
+    finally:
+        toolkit.set_memory_guard(None)
+
+
+@pytest.mark.parametrize("dropped", ["iteration", "stream"])
+def test_dropping_waits_for_no_lock(packed: Packed, dropped: str) -> None:
+    """The collector may drop one at any instruction, also where its thread has a lock that workers wait for."""
+    ds = packed.open()
+    stream = ds.tokens(seq_len=64, batch_size=4, epochs=None, threads=2, prefetch=2000)
+    lock, done = stream._filler.pool._budget._lock, threading.Event()
+    held: list[Any] = [iter(stream)]
+    next(held[0])
+    if dropped == "stream":
+        held.append(stream)
+        del stream
+
+    def drop() -> None:
+        with lock:
+            time.sleep(0.1)  # workers come to it
+            held.clear()
+        done.set()
+
+    threading.Thread(target=drop, daemon=True).start()
+    assert done.wait(20)
+    for thread in threading.enumerate():
+        if thread.name.startswith("toolkit-tokens"):
+            thread.join(20)
+            assert not thread.is_alive()

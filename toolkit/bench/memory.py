@@ -8,6 +8,8 @@ import threading
 from types import TracebackType
 from typing import Self
 
+from toolkit.memory.system import proc_bytes
+
 __all__ = ["AnonymousPeak", "available_bytes", "peak_resident_bytes"]
 
 _EVERY_SECONDS = 0.005
@@ -15,7 +17,7 @@ _EVERY_SECONDS = 0.005
 
 def peak_resident_bytes() -> int | None:
     """Return the highest resident memory so far, mapped files included."""
-    from_status = _field("/proc/self/status", "VmHWM")
+    from_status = proc_bytes("/proc/self/status", "VmHWM").get("VmHWM")
     if from_status is not None:
         return from_status
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
@@ -23,14 +25,14 @@ def peak_resident_bytes() -> int | None:
 
 def available_bytes() -> int | None:
     """Return how much memory new work may take without swapping."""
-    return _field("/proc/meminfo", "MemAvailable")
+    return proc_bytes("/proc/meminfo", "MemAvailable").get("MemAvailable")
 
 
 class AnonymousPeak:
     """Watches the process's anonymous memory inside a `with` block, from a thread of its own."""
 
     def __init__(self) -> None:
-        self._before = _field("/proc/self/status", "RssAnon")
+        self._before = proc_bytes("/proc/self/status", "RssAnon").get("RssAnon")
         self._highest = self._before or 0
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="toolkit-bench-memory", daemon=True)
@@ -54,18 +56,6 @@ class AnonymousPeak:
 
     def _watch(self) -> None:
         while True:
-            self._highest = max(self._highest, _field("/proc/self/status", "RssAnon") or 0)
+            self._highest = max(self._highest, proc_bytes("/proc/self/status", "RssAnon").get("RssAnon", 0))
             if self._stop.wait(_EVERY_SECONDS):
                 return
-
-
-def _field(path: str, name: str) -> int | None:
-    """Return a "Name:  123 kB" line of a file in /proc in bytes."""
-    try:
-        with open(path, encoding="ascii", errors="replace") as file:
-            for line in file:
-                if line.startswith(f"{name}:"):
-                    return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    return None

@@ -22,14 +22,13 @@ from toolkit.errors import LoaderError
 from toolkit.loader.bytes_column import BytesColumn
 from toolkit.loader.stage import ColumnStage, WorkerMemory
 from toolkit.memory.budget import Budget
-from toolkit.memory.holding import Holding, Token, held_batches
+from toolkit.memory.holding import Holding, Token, held_batches, held_text
 from toolkit.memory.pool import BlockPool, NoRoomError
 from toolkit.memory.sizes import size_text
 
 __all__ = ["Admission", "Admitted", "least_bytes"]
 
 _FLAT = {bytes, str, int, float, bool, type(None)}  # what columns of bytes and text are made of: no look inside
-_NAMED = 8  # held batches that an error lists
 _COLLECT_SECONDS = 0.25  # between collections while it waits: cycles may keep batches alive
 
 
@@ -87,10 +86,11 @@ class Admission:
             return None
         holding = Holding(self._budget, epoch, first, last, other)
         token = holding.token()
-        columns = self._columns(holding, samples)
-        if columns is None or not (alone or self._has_room_for_workers()):
+        # Before the blocks are lent: workers may grow at the same moment.
+        if not alone and not self._has_room_beside_workers(least_bytes(self._stages, samples)):
             return None
-        return Admitted(columns, holding, token)
+        columns = self._columns(holding, samples)
+        return None if columns is None else Admitted(columns, holding, token)
 
     def wait(self, epoch: int, first: int, last: int, samples: int, is_closed: Callable[[], bool]) -> Admitted | None:
         """Return memory for the next batch, when there is room; None when the loader was closed meanwhile.
@@ -157,12 +157,16 @@ class Admission:
             holding.drop_block(column)
             raise
 
-    def _has_room_for_workers(self) -> bool:
-        """Whether each worker could grow to what the largest took so far."""
+    def _has_room_beside_workers(self, nbytes: int) -> bool:
+        """Whether blocks of `nbytes` fit, and each worker could still grow to what the largest took so far."""
         if self._budget.least_limit is None:
             return True
         grown = sum(memory.counted for memory in list(self.memories))
-        return self._budget.has_room(max(0, self._threads * self._worker_bytes - grown))
+        growth = max(0, self._threads * self._worker_bytes - grown)
+        if self._budget.has_room(max(0, nbytes - self._pool.free_bytes) + growth):
+            return True
+        self._budget.reclaim()
+        return self._budget.has_room(nbytes + growth)
 
     def _limits(self) -> str:
         own, process = self._budget.limit, self._budget.parent.limit if self._budget.parent else None
@@ -174,12 +178,10 @@ class Admission:
         own = self._budget.limit is not None and not self._budget.has_own_room(need)
         held = held_batches(self._budget if own else None)
         used = self._budget.used if own or self._budget.parent is None else self._budget.parent.used
-        names = "; ".join(str(each) for each in held[:_NAMED])
-        more = f"; and {len(held) - _NAMED} more" if len(held) > _NAMED else ""
         return LoaderError(
             f"the next batch needs {size_text(need)}, and for hold_timeout={self._hold_timeout:g} s nothing made room "
-            f"within {self._limits()}. Held are: {names}{more}. Let go of them (a for loop keeps its last batch until "
-            f"the next one is there: del batch at its end), or allow {size_text(used + need)}"
+            f"within {self._limits()}. Held are: {held_text(held)}. Let go of them (a for loop keeps its last batch "
+            f"until the next one is there: del batch at its end), or allow {size_text(used + need)}"
         )
 
 

@@ -21,10 +21,12 @@ from numpy.typing import NDArray
 
 from toolkit.errors import CorruptShardError, LoaderError, SampleError, ToolkitError
 from toolkit.loader.admission import Admission, Admitted
+from toolkit.loader.done import Done
 from toolkit.loader.fetch import Fetcher, Located
 from toolkit.loader.stage import ColumnStage, Part, WorkerMemory
 from toolkit.loader.stats import LoaderStats
 from toolkit.memory.budget import Budget
+from toolkit.memory.guard import check_memory
 from toolkit.memory.holding import Holding, Token
 from toolkit.memory.pool import BlockPool
 
@@ -71,7 +73,7 @@ class FilledBatch:
     laid_out: bool = False
     error: tuple[int, BaseException] | None = None
     skipped: list[tuple[int, ToolkitError]] = field(default_factory=list)
-    done: threading.Event = field(default_factory=threading.Event)
+    done: Done = field(default_factory=Done)
     lock: threading.Lock = field(default_factory=threading.Lock)
     laying_out: threading.Lock = field(default_factory=threading.Lock)
 
@@ -187,6 +189,7 @@ class Engine:
             if not self._work.closed:  # close() sets `closed` first and wakes `_waited` after: none is missed
                 while not batch.done.wait(_LOOK_SECONDS):
                     self._raise_overdue()
+                    check_memory()
             self._waited = None
             if self._work.closed:
                 raise StopIteration  # closed under our hands: the loader says that batches are missing
@@ -228,16 +231,24 @@ class Engine:
         self._pool.drop_free()
         return True
 
-    def close(self) -> None:
-        """Stop the threads and wait for them. May be called more than once, and in a forked child."""
+    def drop(self) -> None:
+        """Let the threads end, without waiting for them or for any lock.
+
+        Finalizers run at any instruction, in a thread that may hold a lock which a worker needs to go on. May be called
+        more than once, and in a forked child.
+        """
         self._finalizer()
-        waited = self._waited
-        if waited is not None:
-            waited.done.set()
         self._in_flight.clear()
         self._stats.set_in_flight(0)
         self._pool.trim()
-        # Not from a worker: the garbage collector may run this in one that holds a lock which the others wait for.
+
+    def close(self) -> None:
+        """Stop the threads and wait for them. May be called more than once, and in a forked child."""
+        self.drop()
+        waited = self._waited
+        if waited is not None:
+            waited.done.set()
+        # A function of the user's own may close the loader it works for: a worker doesn't wait for itself.
         if os.getpid() == self._pid and threading.current_thread() not in self._workers:
             self._join()
 
@@ -264,6 +275,7 @@ class Engine:
     def _top_up(self) -> None:
         """Plan batches until `prefetch` are in flight besides the one that is delivered next."""
         while len(self._in_flight) <= self._prefetch:
+            check_memory()
             if not self._planned:
                 planned = next(self._plan, None)
                 if planned is None:
@@ -315,6 +327,7 @@ def _run_worker(work: _Work) -> None:
                 memory = WorkerMemory(work.budget)
                 work.admission.memories.append(memory)
                 memory.closed = work.closed  # it may have been closed in between
+            check_memory()  # here too: a slow consumer doesn't look while batches are filled ahead
             if start == stop:
                 _lay_out(work, batch)  # it is all padding
             elif work.skip_errors:

@@ -22,6 +22,7 @@ from toolkit.loader.device import Output
 from toolkit.loader.draws import WeightedOrder, balanced_weights
 from toolkit.loader.engine import Engine, FilledBatch, PlannedBatch
 from toolkit.loader.filters import column_numbers
+from toolkit.loader.iteration import Iteration
 from toolkit.loader.maps import BatchMaps
 from toolkit.loader.options import LoaderOptions, OnError
 from toolkit.loader.order import Order
@@ -119,7 +120,7 @@ class Loader:
             collect=self._arrays.collect,
         )
         dtypes = {stage.name: stage.dtype for stage in stages}
-        return _Iteration(self._deliver(self._engine, dtypes, start, end))
+        return Iteration(self._deliver(self._engine, dtypes, start, end))
 
     @property
     def epoch(self) -> int:
@@ -250,8 +251,13 @@ class Loader:
                         f"{self.cut.planned(position)}: this is a defect of toolkit, please report it"
                     )
             self._advance(Cursor(end, end, 0), end)  # where it is already, unless a resumed epoch had no batch left
-        finally:
+        except GeneratorExit:  # nobody has the iteration any more
+            engine.drop()
+            raise
+        except BaseException:
             engine.close()
+            raise
+        engine.close()
 
     def _advance(self, cursor: Cursor, end: int) -> None:
         """Note what the consumer has. Not when iter() is called: Lightning calls it twice, and trains on the second."""
@@ -268,25 +274,6 @@ class Loader:
                 f"the last: {error}"
             ) from error
         return len(filled.skipped)
-
-
-class _Iteration(Iterator[Batch]):
-    """An iteration that stays broken once it broke: a generator would end quietly, and the epoch would be short."""
-
-    def __init__(self, batches: Iterator[Batch]) -> None:
-        self._batches = batches
-        self._broken: str | None = None
-
-    def __next__(self) -> Batch:
-        if self._broken is not None:
-            raise LoaderError(f"this iteration ended with an error, its epoch is not complete: {self._broken}")
-        try:
-            return next(self._batches)
-        except StopIteration:
-            raise
-        except BaseException as error:
-            self._broken = str(error) or type(error).__name__
-            raise
 
 
 def _host_arrays(options: LoaderOptions) -> Arrays:

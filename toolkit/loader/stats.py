@@ -54,10 +54,9 @@ class LoaderStats:
                 setattr(self, name, getattr(self, name) + amount)
 
     def set_in_flight(self, batches: int) -> None:
-        """Note how many batches are in flight now."""
-        with self._lock:
-            self.in_flight = batches
-            self.in_flight_peak = max(self.in_flight_peak, batches)
+        """Note how many batches are in flight now. Takes no lock: finalizers call it, and else only the consumer."""
+        self.in_flight = batches
+        self.in_flight_peak = max(self.in_flight_peak, batches)
 
     def begin(self) -> None:
         """Note that an iteration begins: what the consumer does until its first batch counts for nothing."""

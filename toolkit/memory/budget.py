@@ -37,6 +37,8 @@ class Budget:
         self._returned: queue.SimpleQueue[int] = queue.SimpleQueue()
         self._unused: list[weakref.WeakMethod[Callable[[], bool]]] = []
         self._prefetched: list[weakref.WeakMethod[Callable[[], bool]]] = []
+        #: What release() calls, for finalizers that must not run Python: the put() of each queue.
+        self.puts: tuple[Callable[[int], object], ...] = (self._returned.put, *(parent.puts if parent else ()))
 
     @property
     def used(self) -> int:
@@ -93,10 +95,8 @@ class Budget:
 
     def release(self, nbytes: int) -> None:
         """Give back `nbytes`. Takes no lock."""
-        if nbytes:
-            self._returned.put(nbytes)
-            if self.parent is not None:
-                self.parent.release(nbytes)
+        for put in self.puts:
+            put(nbytes)
 
     def wait(self) -> None:
         """Return when something came back, or after a short while."""

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import itertools
-import weakref
 from dataclasses import dataclass
 
+from toolkit._native.lease import Held, when_gone
 from toolkit.memory.budget import Budget
 from toolkit.memory.sizes import size_text
 
-__all__ = ["HeldBatch", "Holding", "Token", "debug_batches", "held_batches"]
+__all__ = ["HeldBatch", "Holding", "Token", "debug_batches", "held_batches", "held_text"]
 
+_NAMED = 8  # batches that an error lists
 _OTHER = "other values"  # lists, and arrays that a batch map made: they are counted until the batch itself is gone
 
 
@@ -46,12 +47,11 @@ class Token:
     """Stands for a batch's life: its lists can't be watched, so they count until this is gone."""
 
 
-class Holding:
-    """What one batch holds of a budget. Its methods may run in finalizers: single dict operations, no locks.
+class Holding(Held):
+    """What one batch holds of a budget. Finalizers run the methods of its base: compiled, and without locks.
 
     Attributes:
         delivered: Whether the consumer has received it.
-        other: Bytes of what lies in no block.
         budget: What it is charged to.
     """
 
@@ -63,25 +63,17 @@ class Holding:
         self.delivered = False
         self.other = other
         self.budget = budget
-        self._blocks: dict[str, int] = {}
-        self._ended = False
-        self._number = next(_numbers)
-        _holdings[self._number] = self
+        self._stand_in(_holdings, next(_numbers), budget.puts)
 
     def token(self) -> Token:
         """Return what stands for the batch's life. To be asked for once."""
         token = Token()
-        weakref.finalize(token, self._end).atexit = False
+        when_gone(token, self.end)
         return token
 
     def add_block(self, column: str, nbytes: int) -> None:
         """Note a block that the batch was lent."""
-        self._blocks[column] = nbytes
-
-    def drop_block(self, column: str) -> None:
-        """Note that the last array over a block is gone."""
-        self._blocks.pop(column, None)
-        self._leave()
+        self.blocks[column] = nbytes
 
     def set_other(self, nbytes: int) -> None:
         """Correct what was taken for lists to what they are."""
@@ -91,22 +83,12 @@ class Holding:
     @property
     def nbytes(self) -> int:
         """Bytes it holds now."""
-        return sum(list(self._blocks.values())) + self.other
+        return sum(list(self.blocks.values())) + self.other
 
     def seen(self) -> HeldBatch:
         """Return what it holds now."""
-        columns = dict(self._blocks) | ({_OTHER: self.other} if self.other else {})
+        columns = dict(self.blocks) | ({_OTHER: self.other} if self.other else {})
         return HeldBatch(self.epoch, self.first, self.last, self.delivered, columns)
-
-    def _end(self) -> None:
-        self.budget.release(self.other)
-        self.other = 0
-        self._ended = True
-        self._leave()
-
-    def _leave(self) -> None:
-        if self._ended and not self._blocks:
-            _holdings.pop(self._number, None)
 
 
 _numbers = itertools.count()
@@ -126,3 +108,9 @@ def held_batches(budget: Budget | None) -> list[HeldBatch]:
     holdings = [holding for _, holding in sorted(_holdings.copy().items())]
     seen = [holding.seen() for holding in holdings if budget is None or holding.budget is budget]
     return [held for held in seen if held.nbytes]
+
+
+def held_text(held: list[HeldBatch]) -> str:
+    """Return the first of them in words, for errors, and how many more there are."""
+    more = f"; and {len(held) - _NAMED} more" if len(held) > _NAMED else ""
+    return "; ".join(str(each) for each in held[:_NAMED]) + more

@@ -14,6 +14,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from toolkit._native.lease import GiveBack, when_gone
 from toolkit.memory.budget import Budget
 
 __all__ = ["ALIGNMENT", "Allocate", "BlockPool", "Lend", "NoRoomError", "aligned"]
@@ -50,6 +51,7 @@ class BlockPool:
         self._keep = keep
         self._allocate = allocate or aligned
         self._idle = False
+        self._keep_idle = _KEPT_IDLE
         self._budget = budget or Budget()
         self._free: _Free = defaultdict(deque)
         self._budget.on_pressure(self.drop_free)
@@ -59,7 +61,8 @@ class BlockPool:
         """Return a writable uint8 array of `nbytes` on a 64-byte boundary; its content is undefined.
 
         `late`: a batch that was let in needs it, whether it fits or not.
-        `returned` is called when the last array over it is gone: from any thread, at any instruction.
+        `returned` is called when the last array over it is gone: from any thread, at any instruction. It should be
+        compiled: see lease.pyx.
 
         Raises:
             NoRoomError: The budget refuses, with all free blocks given back.
@@ -82,44 +85,30 @@ class BlockPool:
                 raise
         # Through its memoryview, so that every view keeps this array alive: numpy would tie them to `block` itself.
         lease = np.frombuffer(block.data, np.uint8)
-        finalizer = weakref.finalize(lease, _give_back, weakref.ref(self), self._budget, free, block, returned)
-        finalizer.atexit = False
+        when_gone(lease, GiveBack(weakref.ref(self), free, block, returned, self._budget.puts))
         return lease
+
+    @property
+    def free_bytes(self) -> int:
+        """Bytes of the free blocks, which count already."""
+        return sum(nbytes * len(blocks) for nbytes, blocks in list(self._free.items()))
 
     def drop_free(self) -> bool:
         """Give back the memory of all free blocks; were there any?"""
         return _drop_free(self._free, self._budget)
 
     def trim(self) -> None:
-        """Give free blocks back but for 64 MiB, and those that come back until the next is lent.
+        """Give free blocks back but for 64 MiB, and those that come back until the next is lent. Takes no lock.
 
         An epoch's blocks spare the next one the page faults of fresh memory.
         """
         self._idle = True
-        _drop_free(self._free, self._budget, _KEPT_IDLE)
+        _drop_free(self._free, self._budget, self._keep_idle)
 
     def close(self) -> None:
         """Keep no free blocks any more."""
         self._keep = 0
         self.drop_free()
-
-
-def _give_back(
-    pool: weakref.ref[BlockPool],
-    budget: Budget,
-    free: deque[NDArray[np.uint8]],
-    block: NDArray[np.uint8],
-    returned: Callable[[], None] | None,
-) -> None:
-    if returned is not None:
-        returned()
-    owner = pool()
-    if owner is not None and len(free) < owner._keep:
-        free.append(block)
-        if owner._idle:
-            owner.trim()
-    else:
-        budget.release(block.nbytes)
 
 
 def _drop_free(free: _Free, budget: Budget, keep: int = 0) -> bool:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import threading
 import weakref
 from abc import ABC, abstractmethod
 from collections import deque
@@ -18,6 +17,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from toolkit.errors import LoaderError, UsageError
+from toolkit.loader.iteration import Iteration
+from toolkit.memory.guard import check_memory
 from toolkit.tokens.batch import TokenBatch
 from toolkit.tokens.fill import Filled, Filler
 from toolkit.tokens.schedule import Place, Schedule, Step
@@ -57,7 +58,7 @@ class StepStream(ABC):
         self._first_step = first_step
         self._closed = False
         self._iteration = 0
-        self._end_workers: Callable[[], object] | None = None
+        self._workers: ThreadPoolExecutor | None = None
         self._pid = os.getpid()
 
     def __len__(self) -> int:
@@ -75,7 +76,7 @@ class StepStream(ABC):
             raise LoaderError("this stream was made before a fork: open a new one in the child process")
         self._end()
         self._iteration += 1
-        return _Iteration(self._deliver(self._iteration, self._count(self._until())))
+        return Iteration(self._deliver(self._iteration, self._count(self._until())))
 
     def __enter__(self) -> Self:
         return self
@@ -140,9 +141,9 @@ class StepStream(ABC):
         return count
 
     def _end(self) -> None:
-        if self._end_workers is not None:
-            self._end_workers()
-            self._end_workers = None
+        if self._workers is not None:
+            self._workers.shutdown(cancel_futures=True)
+            self._workers = None
 
     def _deliver(self, iteration: int, count: int) -> Iterator[TokenBatch]:
         delivered = 0
@@ -151,6 +152,7 @@ class StepStream(ABC):
                 for i in range(filled.good):
                     if iteration != self._iteration or self._closed:
                         break
+                    check_memory()
                     delivered += 1
                     yield self._batch(filled, i)
                 if filled.error is not None:
@@ -158,9 +160,16 @@ class StepStream(ABC):
                 if iteration != self._iteration or self._closed:
                     break
                 del filled  # the consumer alone decides how long a batch lives
-        finally:
+        except GeneratorExit:  # nobody has the iteration any more
+            if iteration == self._iteration and self._workers is not None:
+                _let_end(self._workers)
+            raise
+        except BaseException:
             if iteration == self._iteration:
                 self._end()
+            raise
+        if iteration == self._iteration:
+            self._end()
         if delivered != count:
             raise LoaderError(
                 f"the iteration ended after {delivered} of {count} steps, because the stream was closed or another "
@@ -172,13 +181,12 @@ class StepStream(ABC):
         if not self._threads:
             yield from (one() for one in work)
             return
-        workers = _Workers(self._threads)
-        self._end_workers = finalizer = weakref.finalize(self, workers.close)
-        finalizer.atexit = False
+        self._workers = workers = ThreadPoolExecutor(self._threads, thread_name_prefix="toolkit-tokens")
+        weakref.finalize(self, _let_end, workers).atexit = False
         ahead: deque[Future[Filled]] = deque()
         while True:
             for one in itertools.islice(work, self._prefetch + 1 - len(ahead)):
-                ahead.append(workers.pool.submit(one))
+                ahead.append(workers.submit(one))
             if not ahead:
                 return
             yield ahead.popleft().result()
@@ -192,36 +200,9 @@ class StepStream(ABC):
         return TokenBatch(arrays, step.place, partial(_mask, self._filler, self._convert, step))
 
 
-class _Workers:
-    """Threads that fill. Whoever ends them waits for them, but not one of themselves: the collector may run there."""
-
-    def __init__(self, threads: int) -> None:
-        self._own: set[int] = set()
-        self.pool = ThreadPoolExecutor(
-            threads, thread_name_prefix="toolkit-tokens", initializer=lambda: self._own.add(threading.get_ident())
-        )
-
-    def close(self) -> None:
-        self.pool.shutdown(wait=threading.get_ident() not in self._own, cancel_futures=True)
-
-
-class _Iteration(Iterator[TokenBatch]):
-    """An iteration that stays broken once it broke: a generator would end quietly, and the epoch would be short."""
-
-    def __init__(self, batches: Iterator[TokenBatch]) -> None:
-        self._batches = batches
-        self._broken: str | None = None
-
-    def __next__(self) -> TokenBatch:
-        if self._broken is not None:
-            raise LoaderError(f"this iteration ended with an error, its epoch is not complete: {self._broken}")
-        try:
-            return next(self._batches)
-        except StopIteration:
-            raise
-        except BaseException as error:
-            self._broken = str(error) or type(error).__name__
-            raise
+def _let_end(workers: ThreadPoolExecutor) -> None:
+    """Don't wait: where a finalizer runs, its thread may hold a lock that one of them needs."""
+    workers.shutdown(wait=False, cancel_futures=True)
 
 
 def _works(steps: Iterator[Step], filler: Filler) -> Iterator[partial[Filled]]:
