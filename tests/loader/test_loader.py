@@ -6,6 +6,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -271,3 +272,34 @@ def test_dataset_outlives_nothing_it_needs(packed: Path) -> None:
     loader = toolkit.open(packed, split="train").loader(batch_size=10)
     gc.collect()
     assert len(keys(loader)) == 150
+
+
+def test_two_batches_are_in_flight_while_threads_are_behind(packed: Path) -> None:
+    ready = threading.Semaphore(0)  # labels that the thread may make: those of the batch that is waited for
+
+    def label(value: np.ndarray) -> np.ndarray:
+        ready.acquire()
+        return value
+
+    steps = toolkit.pipeline(slot("label").scalar("int64").python(label, "int64"))
+    with toolkit.open(packed, split="train").loader(steps, batch_size=30, epochs=4, threads=1, prefetch=5) as loader:
+        batches = iter(loader)
+        for _ in range(len(loader)):
+            ready.release(30)
+            next(batches)
+        assert loader.stats()["in_flight_peak"] == 2
+
+
+def test_prefetch_is_used_once_threads_ran_dry(packed: Path) -> None:
+    made: list[int] = []
+
+    def label(value: np.ndarray) -> np.ndarray:
+        made.append(1)
+        return value
+
+    steps = toolkit.pipeline(slot("label").scalar("int64").python(label, "int64"))
+    with toolkit.open(packed, split="train").loader(steps, batch_size=30, epochs=4, threads=1, prefetch=5) as loader:
+        for delivered, _ in enumerate(loader, 1):
+            while len(made) < 30 * (delivered + loader.stats()["in_flight"]):
+                time.sleep(0.001)
+        assert loader.stats()["in_flight_peak"] == 6

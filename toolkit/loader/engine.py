@@ -142,6 +142,7 @@ class Engine:
         self._turn = threading.Lock()  # between the consumer and another loader's, who may call give_up()
         self._threads = threads
         self._prefetch = prefetch
+        self._ran_dry = False  # whether workers ever had nothing to do, though the consumer took its time
         self._stats = stats
         self._pool = pool
         self._in_flight: deque[FilledBatch] = deque()
@@ -273,8 +274,16 @@ class Engine:
                 raise call.overdue()
 
     def _top_up(self) -> None:
-        """Plan batches until `prefetch` are in flight besides the one that is delivered next."""
+        """Plan batches until `prefetch` are in flight besides the one that is delivered next.
+
+        As long as workers are the slower side, one besides it does: more would only wait in memory that is touched for
+        the first time.
+        """
+        parts = self._work.parts
+        self._ran_dry = self._ran_dry or (bool(self._in_flight) and parts.qsize() < self._threads)
         while len(self._in_flight) <= self._prefetch:
+            if len(self._in_flight) > 1 and parts.qsize() >= self._threads and not self._ran_dry:
+                return
             check_memory()
             if not self._planned:
                 planned = next(self._plan, None)
