@@ -142,7 +142,7 @@ class Engine:
         self._turn = threading.Lock()  # between the consumer and another loader's, who may call give_up()
         self._threads = threads
         self._prefetch = prefetch
-        self._ran_dry = False  # whether workers ever had nothing to do, though the consumer took its time
+        self._ahead = min(1, prefetch)  # how much of it is used: one more each time that workers ran dry
         self._stats = stats
         self._pool = pool
         self._in_flight: deque[FilledBatch] = deque()
@@ -280,9 +280,10 @@ class Engine:
         the first time.
         """
         parts = self._work.parts
-        self._ran_dry = self._ran_dry or (bool(self._in_flight) and parts.qsize() < self._threads)
+        if self._in_flight and parts.qsize() < self._threads:
+            self._ahead = min(self._ahead + 1, self._prefetch)
         while len(self._in_flight) <= self._prefetch:
-            if len(self._in_flight) > 1 and parts.qsize() >= self._threads and not self._ran_dry:
+            if len(self._in_flight) > self._ahead and parts.qsize() >= self._threads:
                 return
             check_memory()
             if not self._planned:

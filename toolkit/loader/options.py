@@ -45,8 +45,8 @@ class LoaderOptions:
         epoch_samples: Draws in an epoch; as many as there are samples when left out. Only with weights.
         seed: Of the order.
         epochs: Epochs that each iter() gives.
-        prefetch: Batches in flight besides the one that is delivered next, at most; one of them as long as the threads
-            are slower than the consumer.
+        prefetch: Batches in flight besides the one that is delivered next, at most; one as long as the threads are
+            slower than the consumer.
         threads: Worker threads; "auto" is the number of processors this process may use.
         rank, world_size: This rank's slice of each global batch. Left out, the launcher says them: torchrun,
             jax.distributed or srun.
