@@ -54,7 +54,7 @@ if [ "$(cat "$venv/.packages" 2>/dev/null)" != "$packages" ]; then
 fi
 
 # --- toolkit itself: compiled in place ---------------------------------------------------------------------------
-sources=$(stamp pyproject.toml setup.py $(ls toolkit/_native/*.pyx toolkit/_native/*_*.c toolkit/_native/*.h | LC_ALL=C sort))
+sources=$(stamp pyproject.toml setup.py $(ls toolkit/_native/*.pyx toolkit/_native/*.pxd toolkit/_native/*_*.c toolkit/_native/*.h | LC_ALL=C sort))
 if [ "$(cat "$venv/.toolkit" 2>/dev/null)" != "$sources" ] || ! ls toolkit/_native/*.so >/dev/null 2>&1; then
     say "compiling toolkit"
     "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
