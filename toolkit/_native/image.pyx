@@ -8,9 +8,10 @@ For one picture the call does what this says, bit for bit if PIL has the same li
     numpy.asarray(picture)                                                       # without scale: uint8 HWC
     numpy.asarray(picture).transpose(2, 0, 1) * scale + bias                     # with scale: float32 CHW
 
-image_plan.c folds the steps into stages, image_run.c runs these row by row: decoding in image_jpeg.c (libjpeg-turbo),
-image_baseline.c, image_huffman.c and image_exif.c, resize in image_axis.c, image_resample.c and image_x86.c after Pillow and Pillow-SIMD, colours in
-image_colour.c, layout and dtype in image_pack.c. Pictures that are no JPEG get a status; the caller decodes them with PIL.
+image_plan.c folds the steps into stages, image_run.c runs these row by row. Decoding is in image_jpeg.c (libjpeg-turbo),
+image_baseline.c and image_huffman.c (most JPEGs) and image_exif.c; resize in image_axis.c, image_resample.c and
+image_x86.c after Pillow and Pillow-SIMD; colours in image_colour.c; layout and dtype in image_pack.c. Pictures that are no
+JPEG get a status; the caller decodes them with PIL.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t, uintptr_t
