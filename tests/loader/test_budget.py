@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -18,6 +20,8 @@ from hypothesis import strategies as st
 import toolkit
 from toolkit import slot
 from toolkit.errors import LoaderError, UsageError
+from toolkit.pack.job import PackJob
+from toolkit.pack.run import pack
 
 SIDE = 64
 IMAGE = SIDE * SIDE * 3
@@ -316,3 +320,25 @@ def test_many_small_batches_leave_nothing_behind(packed: Path) -> None:
         del batch
     assert loader.stats()["batches"] == 6000
     assert loader.stats()["budget_peak_bytes"] <= 8 * 8 + WORKER
+
+
+def test_no_value_passes_the_cap_however_large_beside_others(tmp_path: Path) -> None:
+    draw = np.random.default_rng(3)
+    sizes = np.where(draw.random(200) < 0.1, draw.integers(50_000, 90_000, 200), draw.integers(0, 900, 200)).tolist()
+    table = pa.table({"data": [draw.bytes(size) for size in sizes], "label": list(range(200))})
+    pq.write_table(table, tmp_path / "rows.parquet")
+    pack(PackJob(source=str(tmp_path / "rows.parquet"), dataset=str(tmp_path / "ds")))
+    ds = toolkit.open(tmp_path / "ds")
+    largest = max(sizes)
+    for batch_size, cap in ((1, 3 * largest), (4, 9 * largest)):
+        seen: list[int] = []
+        options = {"batch_size": batch_size, "max_bytes": cap, "threads": 2, "hold_timeout": 5}
+        with ds.loader(**options, prefetch=20, shuffle="full", epochs=3) as loader:
+            for batch in loader:
+                seen += [len(value) for value in batch["data"]]
+                time.sleep(0.0005)
+            assert loader.stats()["budget_peak_bytes"] <= cap
+        assert sorted(seen) == sorted(sizes * 3)
+    with pytest.raises(LoaderError, match=r"positions \d+\.\.\d+, \d+ bytes: this batch alone is larger than"):
+        for batch in ds.loader(batch_size=1, max_bytes=largest, shuffle="full", hold_timeout=5):
+            del batch

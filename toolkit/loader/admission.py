@@ -72,18 +72,39 @@ class Admission:
         self._other_a_sample = 0.0
         self._worker_bytes = 0
 
-    def allocate(self, epoch: int, first: int, last: int, samples: int, *, alone: bool) -> Admitted | None:
-        """Return memory for a batch of `samples` places, or None without room. `alone`: no other is in flight."""
+    @property
+    def is_limited(self) -> bool:
+        """Whether there is a limit, the loader's own or the process's."""
+        return self._budget.least_limit is not None
+
+    def allocate(
+        self, epoch: int, first: int, last: int, samples: int, late_bytes: int, *, alone: bool
+    ) -> Admitted | None:
+        """Return memory for a batch of `samples` places, or None without room.
+
+        `late_bytes` are to be lent late; 0 where nothing is limited. `alone`: no other batch is in flight.
+
+        Raises:
+            LoaderError: It can never fit.
+        """
         limit = self._budget.least_limit
         other = 0
         if limit is not None:
             if not self._filled and not alone:
                 return None  # what lists and workers take is known after the first
-            other = int(self._other_a_sample * samples) if self._has_other else 0
+            other = late_bytes + (int(self._other_a_sample * samples) if self._has_other else 0)
+            least = least_bytes(self._stages, samples) + late_bytes
+            if alone and late_bytes and least > limit:
+                raise LoaderError(
+                    f"epoch {epoch}, positions {first}..{last}, {least} bytes: this batch alone is larger than "
+                    f"{self._limits()}"
+                )
             if alone:  # its own size decides, not what others were: it has to go on
-                other = min(other, max(0, limit - least_bytes(self._stages, samples)))
+                other = min(other, max(0, limit - least + late_bytes))
         if other and not self._budget.charge(other):
-            return None
+            self._budget.reclaim()  # free blocks of other sizes, for one
+            if not self._budget.charge(other):
+                return None
         holding = Holding(self._budget, epoch, first, last, other)
         token = holding.token()
         # Before the blocks are lent: workers may grow at the same moment.
@@ -92,7 +113,9 @@ class Admission:
         columns = self._columns(holding, samples)
         return None if columns is None else Admitted(columns, holding, token)
 
-    def wait(self, epoch: int, first: int, last: int, samples: int, is_closed: Callable[[], bool]) -> Admitted | None:
+    def wait(
+        self, epoch: int, first: int, last: int, samples: int, late_bytes: int, is_closed: Callable[[], bool]
+    ) -> Admitted | None:
         """Return memory for the next batch, when there is room; None when the loader was closed meanwhile.
 
         Raises:
@@ -103,10 +126,10 @@ class Admission:
             memory.free()  # no batch is in flight: no worker uses it
         while not is_closed():
             self._collect()
-            admitted = self.allocate(epoch, first, last, samples, alone=True)
+            admitted = self.allocate(epoch, first, last, samples, late_bytes, alone=True)
             if admitted is not None:
                 return admitted
-            need, limit = least_bytes(self._stages, samples), self._budget.least_limit
+            need, limit = least_bytes(self._stages, samples) + late_bytes, self._budget.least_limit
             if limit is not None and need > limit:
                 raise LoaderError(f"a batch of {samples} samples needs {size_text(need)}, more than {self._limits()}")
             now = time.monotonic()
@@ -126,8 +149,7 @@ class Admission:
         blocks = [*(values for values in columns.values() if isinstance(values, np.ndarray)), *late]
         other = sum(_other_bytes(values, blocks) for values in made.values()) if self._has_other else 0
         holding.set_other(other)
-        reserved = other + sum(data.nbytes for data in late)
-        self._other_a_sample = max(self._other_a_sample, reserved / max(1, samples))
+        self._other_a_sample = max(self._other_a_sample, other / max(1, samples))
         self._worker_bytes = max([self._worker_bytes, *(memory.counted for memory in list(self.memories))])
         self._filled += 1
 

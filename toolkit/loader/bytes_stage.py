@@ -48,6 +48,10 @@ class BytesStage(ColumnStage):
     def block_bytes(self, samples: int) -> None:
         """Return None: the size is known when the values were found."""
 
+    def late_bytes(self, located: Located) -> int:
+        """Return the size of the values' block."""
+        return _rounded(int(self._fetcher.find(self._leaf, located).lengths.sum()))
+
     def lay_out(self, place: _Place, located: Located, where: NDArray[np.int64]) -> None:
         """Find the values and lend a block for them."""
         found = self._fetcher.find(self._leaf, located)

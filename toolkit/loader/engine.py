@@ -139,6 +139,7 @@ class Engine:
     ) -> None:
         self._plan = plan
         self._planned: deque[PlannedBatch] = deque()  # what waits for room, before the plan goes on
+        self._measured: tuple[PlannedBatch, int] | None = None  # the one of them that is next, and its late bytes
         self._turn = threading.Lock()  # between the consumer and another loader's, who may call give_up()
         self._threads = threads
         self._prefetch = prefetch
@@ -300,7 +301,8 @@ class Engine:
     def _admit(self, planned: PlannedBatch) -> Admitted | None:
         """Return memory for a batch. Only the one that is delivered next waits for it."""
         alone = not self._in_flight
-        about = planned.epoch, int(planned.positions[0]), int(planned.positions[-1]), len(planned.rows)
+        places = int(planned.positions[0]), int(planned.positions[-1]), len(planned.rows)
+        about = planned.epoch, *places, self._late_bytes(planned)
         admitted = self._admission.allocate(*about, alone=alone)
         if admitted is None and alone:
             begun = time.perf_counter()
@@ -309,6 +311,16 @@ class Engine:
             finally:
                 self._stats.add(budget_wait_seconds=time.perf_counter() - begun)
         return admitted
+
+    def _late_bytes(self, planned: PlannedBatch) -> int:
+        """Return what its stages will lend once they know their values' lengths: looked up only where a limit asks."""
+        stages = [stage for stage in self._work.stages if stage.laid_out]
+        if not stages or not self._admission.is_limited:
+            return 0
+        if self._measured is None or self._measured[0] is not planned:
+            located, _ = _locate(self._work.fetcher, planned.rows[: planned.samples])
+            self._measured = planned, sum(stage.late_bytes(located) for stage in stages)
+        return self._measured[1]
 
     def _submit(self, planned: PlannedBatch, admitted: Admitted) -> None:
         samples, places = planned.samples, len(planned.rows)
@@ -382,11 +394,8 @@ def _lay_out(work: _Work, batch: FilledBatch) -> Located | None:
             rows = batch.planned.rows[: batch.planned.samples]
             stages = [stage for stage in work.stages if stage.laid_out]
             if stages:
-                try:
-                    located = batch.located = work.fetcher.locate(rows)
-                    where = np.arange(len(rows))
-                except CorruptShardError:
-                    located, where = work.fetcher.locate_readable(rows)
+                located, where = _locate(work.fetcher, rows)
+                batch.located = located if len(where) == len(rows) else None
                 for stage in stages:
                     stage.lay_out(batch.columns[stage.name], located, where)
             _blank(work, batch, len(rows), len(batch.planned.rows))
@@ -401,6 +410,14 @@ def _blank(work: _Work, batch: FilledBatch, start: int, stop: int) -> None:
         stage.blank(batch.columns[stage.name], start, stop)
     for there in batch.present.values():
         there[start:stop] = False
+
+
+def _locate(fetcher: Fetcher, rows: NDArray[np.int64]) -> tuple[Located, NDArray[np.int64]]:
+    """Locate rows, those whose shards can't be opened left out; return them, and which of the rows they are."""
+    try:
+        return fetcher.locate(rows), np.arange(len(rows))
+    except CorruptShardError:
+        return fetcher.locate_readable(rows)
 
 
 def _fill_or_skip(work: _Work, batch: FilledBatch, start: int, stop: int, memory: WorkerMemory) -> None:

@@ -145,6 +145,10 @@ class ColumnStage(ABC):
         Samples whose shards can't be opened are not among them.
         """
 
+    def late_bytes(self, located: Located) -> int:
+        """Return the size of the block that lay_out() will lend for those samples."""
+        return 0
+
     @abstractmethod
     def fill(self, place: Any, part: Part, memory: WorkerMemory) -> None:
         """Fill place[part.places]. Raises CorruptShardError, SampleError."""
