@@ -143,7 +143,7 @@ class Engine:
         self._turn = threading.Lock()  # between the consumer and another loader's, who may call give_up()
         self._threads = threads
         self._prefetch = prefetch
-        self._ahead = min(1, prefetch)  # how much of it is used: one more each time that workers ran dry
+        self._ahead = min(1, prefetch)  # how much of it is used: twice as much each time that workers ran dry
         self._stats = stats
         self._pool = pool
         self._in_flight: deque[FilledBatch] = deque()
@@ -282,7 +282,7 @@ class Engine:
         """
         parts = self._work.parts
         if self._in_flight and parts.qsize() < self._threads:
-            self._ahead = min(self._ahead + 1, self._prefetch)
+            self._ahead = min(2 * self._ahead, self._prefetch)
         while len(self._in_flight) <= self._prefetch:
             if len(self._in_flight) > self._ahead and parts.qsize() >= self._threads:
                 return
