@@ -61,7 +61,7 @@ def make(ds: toolkit.Dataset, draw: random.Random) -> toolkit.Loader:
         threads=draw.randint(1, 3),
         prefetch=draw.randint(0, 5),
         epochs=draw.randint(1, 3),
-        max_bytes=draw.choice([None, "1MiB", "8MiB"]),
+        max_bytes=draw.choice([None, "4MiB", "16MiB"]),
         on_error=draw.choice(["raise", "skip"]),
     )
 

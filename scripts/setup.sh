@@ -47,7 +47,7 @@ if [ "$(cat "$venv/.packages" 2>/dev/null)" != "$packages" ]; then
     say "installing Python packages (a few minutes the first time)"
     "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps -r requirements/dev.txt
     "$venv/bin/python" -m pip uninstall --quiet --yes pillow 2>/dev/null || true
-    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall \
+    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --no-cache-dir --force-reinstall \
         "$(grep -i '^pillow-simd==' requirements/dev.txt)"
     echo "$packages" > "$venv/.packages"
     rm -f "$venv/.toolkit"
