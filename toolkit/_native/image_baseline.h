@@ -34,7 +34,7 @@ typedef struct {
     int restart_interval, until_restart;  /* MCUs; interval 0: no restarts */
     int restarts;                         /* how many there were */
     int marker;                           /* the one that ended the segment at hand */
-    int predicted[3];
+    uint32_t predicted[3];                /* the last DC, modulo 2^32: a crafted picture overflows it */
     const uint8_t *data, *end;            /* what has not been copied into the segment yet */
     uint8_t *segment;                     /* the entropy-coded bytes up to a marker, without stuffing */
     int64_t segment_length;
@@ -48,8 +48,8 @@ typedef struct {
 
 /* Begin with the scan's first segment. -1: it doesn't end as it should. */
 int img_scan_start(img_scan *scan);
-/* Decode the next MCU into blocks of 64 coefficients in natural order, one place more than they fill (NULL: pass it over). Bit i of *flat says that
- * block i has nothing but its DC. -1: damaged. */
+/* Decode the next MCU into blocks of 64 coefficients in natural order, with a place behind the last one (NULL: pass the MCU
+ * over). Bit i of *flat says that block i has nothing but its DC. -1: damaged. */
 int img_scan_mcu(img_scan *scan, int16_t *blocks, int *flat);
 
 /* A picture whose header libjpeg-turbo has read: one scan, sequential, Huffman, 8 bits. */

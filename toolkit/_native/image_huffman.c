@@ -4,6 +4,7 @@
  * the next code waits for one load and one shift; the value is worked out beside that. Bits are refilled 8 bytes at a
  * time without a branch (F. Giesen, "Reading bits in far too many ways, part 2", variant 4).
  */
+#if defined(__x86_64__)
 #include <string.h>
 
 #include "image_baseline.h"
@@ -42,6 +43,7 @@ static uint64_t fields(int length, int symbol) {
 }
 
 #define NO_CODE ((uint64_t)(END + LAST + 1) << 8) /* leads behind any end of block */
+
 /* Put behind the first code of each entry the second one, where all of it lies in the bits looked at. */
 static void add_second_codes(uint64_t *look) {
     uint32_t single[1 << IMG_HUFFMAN_LOOK]; /* fields of the first code */
@@ -187,13 +189,13 @@ INLINE int step(reader *r, const img_huffman *ac, place *at, int16_t *block, int
 }
 
 /* One block. Returns 1 when it has nothing but its DC, -1 for damage. */
-INLINE int decode_block(reader *r, const img_huffman *dc, const img_huffman *ac, int *predicted, int16_t *block,
+INLINE int decode_block(reader *r, const img_huffman *dc, const img_huffman *ac, uint32_t *predicted, int16_t *block,
                         int store) {
     refill(r);
     uint64_t entry = dc->look[r->bits >> (64 - IMG_HUFFMAN_LOOK)];
     if (UNLIKELY(entry == 0) && (entry = long_code(dc, r->bits)) == NO_CODE)
         return -1;
-    *predicted += value_of(r->bits, entry >> 16, entry >> 24);
+    *predicted += (uint32_t)value_of(r->bits, entry >> 16, entry >> 24);
     take(r, entry);
     if (store) {
         for (int i = 0; i < 4; i++) /* memset would be a slow instruction here */
@@ -239,3 +241,6 @@ int img_scan_mcu(img_scan *scan, int16_t *blocks, int *flat) {
     }
     return blocks == NULL ? decode_mcu(scan, NULL, flat, 0) : decode_mcu(scan, blocks, flat, 1);
 }
+#else
+typedef int img_huffman_is_empty_here; /* ISO C wants at least one declaration */
+#endif

@@ -50,7 +50,7 @@ int img_choose_kernels(const char *name) {
     const img_kernels *chosen = NULL;
 #if defined(__x86_64__)
     __builtin_cpu_init();
-    int avx2 = __builtin_cpu_supports("avx2");
+    int avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
     int avx512 = avx2 && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vbmi") &&
                  __builtin_cpu_supports("avx512vnni");
     if (avx512 && (name[0] == 0 || strcmp(name, "avx512") == 0))

@@ -1,8 +1,8 @@
 """Let batches in while the budget has room for them; the one that is delivered next waits for what the consumer holds.
 
 Batches are let in by the consumer's thread, in the order of delivery, whole: so what stands before the next batch is
-only what was delivered already, and the loader can't lock itself up. Sizes of arrays are known before; lists and bytes
-are reserved at what samples took so far and corrected when they are filled.
+only what was delivered already, and the loader can't lock itself up. Sizes of arrays and
+columns of bytes are known before; lists are reserved at what samples took so far and corrected when they are filled.
 """
 
 from __future__ import annotations
@@ -87,20 +87,19 @@ class Admission:
         Raises:
             LoaderError: It can never fit.
         """
-        limit = self._budget.least_limit
+        limit, blocks = self._budget.least_limit, least_bytes(self._stages, samples)
         other = 0
         if limit is not None:
             if not self._filled and not alone:
                 return None  # what lists and workers take is known after the first
             other = late_bytes + (int(self._other_a_sample * samples) if self._has_other else 0)
-            least = least_bytes(self._stages, samples) + late_bytes
-            if alone and late_bytes and least > limit:
+            if alone and late_bytes and blocks + late_bytes > limit:
                 raise LoaderError(
-                    f"epoch {epoch}, positions {first}..{last}, {least} bytes: this batch alone is larger than "
-                    f"{self._limits()}"
+                    f"epoch {epoch}, positions {first}..{last}, {blocks + late_bytes} bytes: this batch alone "
+                    f"is larger than {self._limits()}"
                 )
             if alone:  # its own size decides, not what others were: it has to go on
-                other = min(other, max(0, limit - least + late_bytes))
+                other = min(other, max(0, limit - blocks))
         if other and not self._budget.charge(other):
             self._budget.reclaim()  # free blocks of other sizes, for one
             if not self._budget.charge(other):
@@ -108,7 +107,7 @@ class Admission:
         holding = Holding(self._budget, epoch, first, last, other)
         token = holding.token()
         # Before the blocks are lent: workers may grow at the same moment.
-        if not alone and not self._has_room_beside_workers(least_bytes(self._stages, samples)):
+        if not alone and not self._has_room_beside_workers(blocks):
             return None
         columns = self._columns(holding, samples)
         return None if columns is None else Admitted(columns, holding, token)
@@ -145,8 +144,8 @@ class Admission:
 
     def note_filled(self, holding: Holding, columns: dict[str, Any], made: dict[str, Any], samples: int) -> None:
         """Count what of a batch's columns, `made` of those that were allocated, lies in no block."""
-        late = [values.data for values in columns.values() if isinstance(values, BytesColumn)]
-        blocks = [*(values for values in columns.values() if isinstance(values, np.ndarray)), *late]
+        found = (values.data if isinstance(values, BytesColumn) else values for values in columns.values())
+        blocks = [values for values in found if isinstance(values, np.ndarray)]
         other = sum(_other_bytes(values, blocks) for values in made.values()) if self._has_other else 0
         holding.set_other(other)
         self._other_a_sample = max(self._other_a_sample, other / max(1, samples))
