@@ -1,57 +1,91 @@
 """Compiles toolkit/_native: each .pyx is one extension, joined with the .c files whose names start with its stem.
 
-Everything else about the build stands in pyproject.toml.
+Everything else about the build stands in pyproject.toml. CFLAGS and LDFLAGS of the environment come last, so they win.
 """
 
+import os
+import shlex
 import shutil
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 
 NATIVE = Path("toolkit/_native")
-# Extension stem -> (pkg-config module, Debian package, Fedora package).
-LIBJPEG = ("libjpeg", "libjpeg62-turbo-dev", "libjpeg-turbo-devel")
-SYSTEM_LIBRARIES = {"encode": LIBJPEG, "image": LIBJPEG}
+SYSTEM_PACKAGES = Path("requirements/system.txt")
+SYSTEM_LIBRARIES = {"encode": "libjpeg", "image": "libjpeg"}  # extension stem -> pkg-config module
 WARNINGS = ["-Wall", "-Wextra", "-Wno-unused-parameter", "-Wno-cast-function-type"]
 # No fused multiplications and additions: results are those of numpy and PIL, bit for bit, on every machine.
-COMPILE_ARGS = ["-O3", "-std=gnu11", "-ffp-contract=off", *WARNINGS]
+# Signed numbers wrap, as CPython's own flags have it; a distribution's may not.
+LANGUAGE = ["-O3", "-std=gnu11", "-ffp-contract=off", "-fwrapv"]
+HARDENING = ["-fstack-protector-strong", "-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=3"]
+LINK_ARGS = ["-Wl,-z,relro", "-Wl,-z,now"] if sys.platform == "linux" else []
+# A wheel is for running; an editable install and a build in place keep their symbols for debuggers and profilers.
+STRIP = ["-Wl,-s"] if sys.platform == "linux" and "bdist_wheel" in sys.argv else []
 
 
-def _pkg_config(module: str, debian: str, fedora: str) -> dict[str, list[str]]:
-    """Return include and link flags of a system library, or stop the build with the command that installs it."""
-    if shutil.which("pkg-config") is None:
-        sys.exit("toolkit: pkg-config is missing. Install it: apt-get install pkg-config")
-    if subprocess.run(["pkg-config", "--exists", module]).returncode != 0:
-        sys.exit(
-            f"toolkit: the headers of {module} are missing. Install them: apt-get install {debian} "
-            f"(Fedora: dnf install {fedora})"
-        )
+def _is_there(how: str) -> bool:
+    kind, _, name = how.partition(":")
+    if kind == "tool":
+        return shutil.which(name) is not None or (name == "gcc" and bool(os.environ.get("CC") or shutil.which("cc")))
+    if kind == "header":
+        return Path(sysconfig.get_path("include"), name).exists()
+    return shutil.which("pkg-config") is not None and subprocess.run(["pkg-config", "--exists", name]).returncode == 0
 
-    def flags(option: str) -> list[str]:
-        return subprocess.check_output(["pkg-config", option, module], text=True).split()
 
-    return {"extra_compile_args": flags("--cflags"), "extra_link_args": flags("--libs")}
+def _check_system() -> None:
+    """Stop the build with the command that installs what is missing."""
+    rows = [
+        line.split() for line in SYSTEM_PACKAGES.read_text(encoding="utf-8").splitlines() if line[:1] not in ("", "#")
+    ]
+    missing = [(apt, dnf) for use, how, apt, dnf in rows if use == "build" and not _is_there(how)]
+    if missing:
+        apt, dnf = (" ".join(names) for names in zip(*missing, strict=True))
+        sys.exit(f"toolkit: system packages are missing: apt-get install {apt} (Fedora: dnf install {dnf})")
+
+
+def _pkg_config(option: str, module: str | None) -> list[str]:
+    if module is None:
+        return []
+    return shlex.split(subprocess.check_output(["pkg-config", option, module], text=True))
+
+
+def _of_environment(name: str) -> list[str]:
+    return shlex.split(os.environ.get(name, ""))
 
 
 def _extension(pyx: Path) -> Extension:
-    system = SYSTEM_LIBRARIES.get(pyx.stem)
-    flags = _pkg_config(*system) if system else {"extra_compile_args": [], "extra_link_args": []}
+    library = SYSTEM_LIBRARIES.get(pyx.stem)
     sources = [pyx, *sorted(NATIVE.glob(f"{pyx.stem}_*.c"))]
     return Extension(
         f"toolkit._native.{pyx.stem}",
         [str(path) for path in sources],
         depends=[str(path) for path in sorted(NATIVE.glob("*.h"))],
-        extra_compile_args=COMPILE_ARGS + flags["extra_compile_args"],
-        extra_link_args=flags["extra_link_args"],
+        extra_compile_args=[
+            *(*LANGUAGE, *HARDENING, *WARNINGS, *_pkg_config("--cflags", library)),
+            *_of_environment("CFLAGS"),
+        ],
+        extra_link_args=[*LINK_ARGS, *STRIP, *_pkg_config("--libs", library), *_of_environment("LDFLAGS")],
     )
+
+
+def _extensions() -> list[Extension]:
+    found = sorted(NATIVE.glob("*.pyx"))
+    if not found:
+        sys.exit(
+            f"toolkit: no .pyx file in {NATIVE.resolve()}: these sources are incomplete, and nothing would be compiled"
+        )
+    _check_system()
+    return [_extension(pyx) for pyx in found]
 
 
 setup(
     ext_modules=cythonize(
-        [_extension(pyx) for pyx in sorted(NATIVE.glob("*.pyx"))],
+        _extensions(),
         compiler_directives={"language_level": 3, "embedsignature": True, "freethreading_compatible": False},
-    )
+    ),
+    options={"build_ext": {"parallel": os.cpu_count()}},
 )

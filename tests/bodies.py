@@ -15,11 +15,13 @@ def sums_of(data: bytes) -> bytes:
     return b"".join(struct.pack("<I", crc32c(chunk)) for chunk in chunks)
 
 
-def body_over(path: Path, data: bytes, buffers: list[tuple[int, int]], rows: int = 1, lead: int = 0) -> Body:
+def body_over(
+    path: Path, data: bytes, buffers: list[tuple[int, int]], rows: int = 1, lead: int = 0, remember: bool = True
+) -> Body:
     path.write_bytes(b"#" * lead + data + b"#")
     with path.open("rb") as file:
         shard = ShardMap(file.fileno(), lead + len(data) + 1)
-    return Body(shard, lead, len(data), rows, sums_of(data), np.array(buffers, np.int64).reshape(-1, 2))
+    return Body(shard, lead, len(data), rows, sums_of(data), np.array(buffers, np.int64).reshape(-1, 2), remember)
 
 
 def laid_out(*buffers: bytes) -> tuple[bytes, list[tuple[int, int]]]:

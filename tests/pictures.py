@@ -8,6 +8,11 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+NO_PICTURE = (
+    "not an image: it begins as none of the formats that are decoded "
+    "(JPEG, PNG, GIF, BMP, PPM, TIFF, WebP, AVIF, JPEG 2000)"
+)
+
 
 def picture(seed: int, width: int = 64, height: int = 48) -> Image.Image:
     """Return smooth coloured noise: like a photograph, it has neighbours that resemble each other."""

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import copy
+import itertools
 import os
 import pickle
 import socket
 import subprocess
 import sys
 import textwrap
+import warnings
 from pathlib import Path
 
+import numpy as np
 import pytest
 from pictures import make_folder
 
 import toolkit
 from toolkit import slot
-from toolkit.errors import PipelineError, UsageError
+from toolkit.errors import PipelineError, SampleError, UsageError
 from toolkit.pack.job import PackJob
 from toolkit.pack.run import pack
 
@@ -160,3 +164,101 @@ def test_batch_maps_are_refused(root: str) -> None:
         toolkit.torch.Dataset(
             toolkit.open(root, split="train"), toolkit.pipeline(batch_maps=[lambda columns, rng: columns])
         )
+
+
+CROPS = toolkit.pipeline(slot("image").decode_image().random_resized_crop(16).hflip())
+
+
+def test_an_epoch_that_is_drawn_again_warns_once(root: str) -> None:
+    ds = toolkit.open(root, split="train")
+    samples = toolkit.torch.Dataset(ds, CROPS)
+    loader = torch.utils.data.DataLoader(samples, batch_size=5, shuffle=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert samples[3]["image"].shape == samples[3]["image"].shape  # a look at one is no epoch
+        for epoch in range(3):
+            samples.set_epoch(epoch)
+            list(loader)
+    with pytest.warns(UserWarning, match=r"again in epoch 2.*set_epoch\(epoch\) before each epoch") as told:
+        list(itertools.chain(loader, loader))
+    assert len(told) == 1
+    some = torch.utils.data.Subset(toolkit.torch.Dataset(ds, CROPS), [4, 5])
+    with pytest.warns(UserWarning, match="again in epoch 0"):
+        list(itertools.chain(*[torch.utils.data.DataLoader(some, batch_size=2)] * 2))
+    plain = toolkit.torch.Dataset(ds, toolkit.pipeline(slot("image").decode_image().center_crop(16)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(3):
+            list(torch.utils.data.DataLoader(plain, batch_size=5))
+
+
+def test_an_epoch_that_is_none(root: str) -> None:
+    samples = toolkit.torch.Dataset(toolkit.open(root, split="train"), CROPS)
+    for wrong in (-1, 1.5, True, "1", 1 << 62):
+        with pytest.raises(UsageError, match="an epoch is a whole number from 0 to"):
+            samples.set_epoch(wrong)  # type: ignore[arg-type]
+    samples.set_epoch((1 << 62) - 1)
+    assert samples[0]["image"].shape == (16, 16, 3)
+
+
+def test_a_copy_goes_its_own_way(root: str) -> None:
+    samples = toolkit.torch.Dataset(toolkit.open(root, split="train"), CROPS)
+    samples.set_epoch(4)
+    for other in (pickle.loads(pickle.dumps(samples)), copy.deepcopy(samples)):
+        assert torch.equal(other[1]["image"], samples[1]["image"])
+        other.set_epoch(5)
+        assert not torch.equal(other[1]["image"], samples[1]["image"])
+
+
+@pytest.mark.parametrize("context", ["fork", "spawn"])
+def test_workers_are_told_of_epochs_even_those_that_persist(root: str, tmp_path: Path, context: str) -> None:
+    script = tmp_path / "epochs.py"
+    script.write_text(
+        textwrap.dedent(f"""
+        import torch, toolkit, toolkit.torch
+        from toolkit import slot
+        from torch.utils.data import DataLoader
+
+        def crops(samples, **options):
+            loader = DataLoader(samples, batch_size=3, **options)
+            return lambda: torch.cat([batch["image"] for batch in loader])
+
+        def main():
+            steps = toolkit.pipeline(slot("image").decode_image().random_resized_crop(16).hflip())
+            ds = toolkit.open({root!r}, split="train")
+            alone, epochs = toolkit.torch.Dataset(ds, steps), []
+            for epoch in range(2):
+                alone.set_epoch(epoch)
+                epochs.append(crops(alone)())
+            assert not torch.equal(*epochs)
+            shared = dict(num_workers=2, multiprocessing_context={context!r})
+            samples = toolkit.torch.Dataset(ds, steps)
+            persist = crops(samples, persistent_workers=True, **shared)
+            for epoch in (0, 1, 0):
+                samples.set_epoch(epoch)
+                assert torch.equal(persist(), epochs[epoch]), ("persist", epoch)
+            anew = crops(samples, **shared)
+            samples.set_epoch(1)
+            assert torch.equal(anew(), epochs[1])
+            print("told so far", flush=True)
+            assert torch.equal(anew(), epochs[1])
+
+        if __name__ == "__main__":
+            main()
+        """)
+    )
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "told so far\n"
+    assert done.stderr.count("UserWarning: toolkit.torch.Dataset is asked for samples again in epoch 1") in (1, 2)
+
+
+def test_what_torch_has_not_names_the_sample(root: str) -> None:
+    steps = toolkit.pipeline(slot("label").scalar("int64").python(lambda label: np.array("x"), "object"))
+    samples = toolkit.torch.Dataset(toolkit.open(root, split="train", columns=["label"])[2:], steps)
+    with pytest.raises(
+        SampleError, match=r"slot 'label', step python\(.*torch has no <U1: give a list of str"
+    ) as caught:
+        samples.__getitems__([3, 1])
+    assert caught.value.row == 5
+    assert caught.value.key == samples._dataset.keys([3])[0]

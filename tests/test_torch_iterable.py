@@ -252,5 +252,5 @@ def test_workers_shares_make_the_ranks(
         assert cut.planned(start) == sum(position >= 0 for positions in found for position in positions)
         if found:
             at = data.draw(st.integers(0, len(found) - 1))
-            later = cut.after(start, at)
+            later = cut.after(start, (at + 1) * cut.workers)
             assert [cut.positions(later, batch).tolist() for batch in range(cut.batches(later))] == found[at + 1 :]

@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
+import contextlib
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import torch
 import torch.distributed
 import torch.utils.data
 
 from toolkit.errors import LoaderError, UsageError
 from toolkit.loader.dataset import Dataset as ToolkitDataset
+from toolkit.loader.device import UnfitValueError, convert_columns
 from toolkit.loader.device.torch_arrays import convert
 from toolkit.loader.direct import DirectReader
 from toolkit.loader.loader import Loader
+from toolkit.loader.outputs import unfit_sample
 from toolkit.loader.ranks import find_ranks
-from toolkit.loader.state import Cursor, Run, differing_states, dump_state, load_state
+from toolkit.loader.state import (
+    Cursor,
+    Run,
+    checked_epoch,
+    differing_states,
+    dump_state,
+    load_state,
+    short,
+    whole_number,
+)
 from toolkit.loader.views import joined_pin
 from toolkit.pipelines.slots import Pipeline
 from toolkit.processors import processors
@@ -30,9 +44,9 @@ class Dataset(torch.utils.data.Dataset):  # type: ignore[misc]  # torch's types 
     A sample is a dict of column -> tensor, number, bytes or str. It pickles as path and pin: workers copy no sample.
     toolkit's own loader shares memory with its batches and resumes exactly; this is for code that has a DataLoader.
 
-    Random steps draw by (seed, epoch, index): call set_epoch() before each epoch, as on torch's DistributedSampler, or
-    every epoch augments alike. Workers that persist keep the epoch they were started with. A state, as torchdata's
-    StatefulDataLoader keeps it beside its sampler's, is the epoch, and what the samples are of.
+    Random steps draw by (seed, epoch, index): call set_epoch() before each epoch, as on torch's DistributedSampler.
+    Workers see it too, also those that persist. Without it every epoch augments alike, and the second one warns. A
+    state, as torchdata's StatefulDataLoader keeps it beside its sampler's, is the epoch, and what the samples are of.
     """
 
     def __init__(self, dataset: ToolkitDataset, pipeline: Pipeline | None = None, *, seed: int = 0) -> None:
@@ -40,40 +54,58 @@ class Dataset(torch.utils.data.Dataset):  # type: ignore[misc]  # torch's types 
         self._dataset = dataset
         self._pipeline = pipeline
         self._seed = seed
-        self._epoch = 0
-        self._asked = False
+        self._uses = _Uses()
         self._reader = DirectReader(dataset, pipeline, seed)
+        self._random = pipeline is not None and any(slot.is_random for slot in pipeline.slots)
 
     def set_epoch(self, epoch: int) -> None:
-        """Let random steps draw as in `epoch` from now on, whatever a state says that is loaded afterwards."""
-        self._epoch, self._asked = epoch, True
+        """Let random steps draw as in `epoch` from now on, whatever a state says that is loaded afterwards.
+
+        Raises UsageError: it is no whole number from 0 on.
+        """
+        self._uses.begin(checked_epoch(epoch), asked=True)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the epoch, and what a dataset must be of to load it."""
-        return dump_state(self._run(), Cursor(self._epoch, self._epoch, 0))
+        return dump_state(self._run(), Cursor(self._uses.epoch, self._uses.epoch, 0, 0))
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take the state's epoch, unless set_epoch() said one. Raises UsageError: the state is of other samples."""
         epoch = load_state(state, self._run()).epoch
-        if not self._asked:
-            self._epoch = epoch
+        if not self._uses.asked:
+            self._uses.begin(epoch, asked=False)
 
     def __len__(self) -> int:
         return len(self._dataset)
 
     def __getitem__(self, index: int) -> dict[str, Any]:
         """Return a sample. Raises IndexError, CorruptShardError, SampleError."""
-        return self.__getitems__([index])[0]
+        return self._read([index], counted=torch.utils.data.get_worker_info() is not None)[0]
 
     def __getitems__(self, indices: Sequence[int]) -> list[dict[str, Any]]:
         """Return the samples of a batch, read at once: what a DataLoader calls."""
-        dtypes = self._reader.dtypes
-        read = self._reader.read(indices, self._epoch)
-        columns = {name: convert(values, dtypes[name]) for name, values in read.items()}
+        return self._read(indices, counted=True)
+
+    def _read(self, indices: Sequence[int], *, counted: bool) -> list[dict[str, Any]]:
+        """Return samples; `counted` is left out for who just looks at one."""
+        if counted and self._random and self._uses.repeated(indices, len(self)):
+            warnings.warn(
+                f"toolkit.torch.Dataset is asked for samples again in epoch {self._uses.epoch}, so random steps draw "
+                "what they drew before: call set_epoch(epoch) before each epoch",
+                stacklevel=3,
+            )
+        read = self._reader.read(indices, self._uses.epoch)
+        try:
+            columns = convert_columns(read, self._reader.dtypes, lambda name, values, dtype: convert(values, dtype))
+        except UnfitValueError as error:
+            if error.index is None:
+                raise
+            row = int(self._dataset.rows(np.array([indices[error.index] % len(self)], np.int64))[0])
+            raise unfit_sample(self._dataset.fetcher, row, self._reader.steps, error) from error
         return [{name: values[i] for name, values in columns.items()} for i in range(len(indices))]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (type(self), self._dataset, self._pipeline, self._seed, self._epoch, self._asked)
+        return _restored, (type(self), self._dataset, self._pipeline, self._seed, self._uses.shared)
 
     def _run(self) -> Run:
         return Run(
@@ -94,6 +126,7 @@ class IterableDataset(torch.utils.data.IterableDataset):  # type: ignore[misc]
     with any number of them they come the same and in the same order, each once. It pickles as path and pin.
 
     An iter() gives one epoch: call set_epoch() before each, as on torch's DistributedSampler, or every epoch is alike.
+    Epochs behind until_epoch= or steps= are empty; steps count as if each epoch before had all of its batches.
     A state is that of one worker; StatefulDataLoader keeps them all, and wants the same number of workers again.
     """
 
@@ -111,7 +144,7 @@ class IterableDataset(torch.utils.data.IterableDataset):  # type: ignore[misc]
         options["rank"], options["world_size"] = find_ranks(options.get("rank"), options.get("world_size"))
         whole = dataset.loader(pipeline, **options, output="torch")
         self._dataset, self._pipeline, self._options = dataset, pipeline, whole.options
-        self._length = len(whole)
+        self._length, self._steps = len(whole), whole.cut.steps()
         self._asked: int | None = None
         self._loaded: dict[str, Any] | None = None
         self._epoch = 0
@@ -119,49 +152,68 @@ class IterableDataset(torch.utils.data.IterableDataset):  # type: ignore[misc]
 
     def set_epoch(self, epoch: int) -> None:
         """Let the next iter() give this epoch; of the one that a loaded state stands in, what is left of it."""
-        self._asked = epoch
+        self._asked = checked_epoch(epoch)
 
     def __len__(self) -> int:
         """Batches of an epoch, of all workers together."""
         return self._length
 
+    @property
+    def finished(self) -> bool:
+        """Whether the epoch asked for, or what is left of it by a loaded state, is behind until_epoch= or steps=.
+
+        What workers have delivered since, this process doesn't know.
+        """
+        epoch = self._epoch
+        try:
+            return self._start().finished
+        finally:
+            self._epoch = epoch
+
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """Return an epoch's batches; in a worker, its share of them."""
         # A state serves once, and at this call: StatefulDataLoader may drop the iterator unused and ask for another.
-        loaded, self._loaded = self._loaded, None
-        if loaded is not None and self._asked in (None, loaded["epoch"]):
-            self._epoch = loaded["epoch"]
-            self._loader = loader = self._open()
-            if loaded["loader"]["epoch"] > self._epoch:  # all of it was delivered
-                loader.set_epoch(self._epoch + 1)
-                return iter(())
-            loader.load_state_dict(loaded["loader"])
-        else:
-            self._epoch = self._asked or 0
-            self._loader = loader = self._open()
+        self._loader = loader = self._start()
+        self._loaded = None
+        if loader.epoch > self._epoch:  # all of it was delivered
+            return iter(())
         return _dicts(loader)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the epoch that this process is in, and where: what was received of it."""
-        self._loader = self._loader or self._open()
+        self._loader = self._loader or self._start()
         return {"epoch": self._epoch, "loader": self._loader.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Let the next iter() go on there. Raises UsageError: the state is of another run, or none of this class."""
         if not isinstance(state, dict) or set(state) != {"epoch", "loader"}:
-            raise UsageError(f"this is no state of toolkit.torch.IterableDataset: {state!r}")
-        self._open().load_state_dict(state["loader"])  # an error now, and not in the loop
-        self._loaded = state
+            raise UsageError(f"this is no state of toolkit.torch.IterableDataset: {short(state, 240, quoted=True)}")
+        epoch, loader = whole_number(state, "epoch"), self._open()
+        loader.load_state_dict(state["loader"])  # an error now, and not in the loop
+        if loader.epoch - epoch not in (0, 1):
+            raise UsageError(f"the state's epoch is {epoch}, and its loader stands in epoch {loader.epoch}")
+        self._loaded, self._loader = state, None
+
+    def _start(self) -> Loader:
+        """Return the loader of this process where a state stands, or at the beginning of the epoch asked for."""
+        loader, loaded = self._open(), self._loaded
+        if loaded is not None and self._asked in (None, loaded["epoch"]):
+            self._epoch = loaded["epoch"]
+            loader.load_state_dict(loaded["loader"])
+            return loader
+        self._epoch = self._asked or 0
+        # An epoch is known by its number alone, so its steps are counted from those before it, all whole.
+        at = {"first_epoch": self._epoch, "epoch": self._epoch, "step": self._epoch * self._steps}
+        loader.load_state_dict({**loader.state_dict(), **at})
+        return loader
 
     def _open(self) -> Loader:
-        """Return the loader of this process, at the epoch."""
+        """Return a loader of this process."""
         options, worker = self._options, torch.utils.data.get_worker_info()
         share = (0, 1) if worker is None else (worker.id, worker.num_workers)
         if options.threads == "auto":
             options = replace(options, threads=max(1, processors() // share[1]))
-        loader = Loader(self._dataset, self._pipeline, options, worker=share[0], workers=share[1])
-        loader.set_epoch(self._epoch)
-        return loader
+        return Loader(self._dataset, self._pipeline, options, worker=share[0], workers=share[1])
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_loader": None}
@@ -178,11 +230,59 @@ def _dicts(loader: Loader) -> Iterator[dict[str, Any]]:
 
 
 def _restored(
-    kind: type[Dataset], dataset: ToolkitDataset, pipeline: Pipeline | None, seed: int, epoch: int, asked: bool
+    kind: type[Dataset], dataset: ToolkitDataset, pipeline: Pipeline | None, seed: int, shared: torch.Tensor
 ) -> Dataset:
     made = kind(dataset, pipeline, seed=seed)
-    made._epoch, made._asked = epoch, asked
+    made._uses = _Uses(shared)
     return made
+
+
+class _Uses:
+    """The epoch that a dataset is in, and whether its samples came before in it, for it and all its workers together.
+
+    Draws can't follow from how often a sample was asked for: workers begin anew with each epoch, or persist and get
+    other samples. So the epoch is said by the consumer, in memory that his workers share, and else repeats are noticed.
+
+    Attributes:
+        shared: int64: epoch, whether it was asked for, samples drawn in it, the first of them, whether that was warned.
+    """
+
+    def __init__(self, shared: torch.Tensor | None = None) -> None:
+        """Go on with `shared`, which a worker is given, or a copy has of its own."""
+        self.shared = torch.tensor([0, 0, 0, -1, 0]) if shared is None else shared
+        if not self.shared.is_shared():
+            with contextlib.suppress(RuntimeError):  # no shared memory: then there can be no workers
+                self.shared.share_memory_()
+        self._values = self.shared.numpy()
+
+    @property
+    def epoch(self) -> int:
+        """The epoch."""
+        return int(self._values[0])
+
+    @property
+    def asked(self) -> bool:
+        """Whether the consumer said it."""
+        return bool(self._values[1])
+
+    def begin(self, epoch: int, *, asked: bool) -> None:
+        """Be in an epoch of which no sample was drawn yet."""
+        self._values[:4] = epoch, asked, 0, -1
+
+    def repeated(self, indices: Sequence[int], samples: int) -> bool:
+        """Note that samples are drawn. Is one surely drawn again in this epoch, and was that not said before?
+
+        Two processes may note at once and one of them be lost: an epoch later there are more.
+        """
+        values, known = self._values, len(indices) and int(self._values[3])
+        values[2] += len(indices)
+        again = values[2] > samples or (known >= 0 and known in indices)
+        if known < 0:
+            values[3] = indices[0]
+        if not again or values[4]:
+            return False
+        values[4] = 1
+        return True
 
 
 def agreed_state(loader: Loader) -> dict[str, Any]:

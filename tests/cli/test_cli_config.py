@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command import Cli, program
+from command import Cli, program, put
 from json_schema import fits
 from typer.main import get_command
 
 from toolkit.cli.main import app
 from toolkit.config.keys import PACK_VALUES
+from toolkit.sources.options import SourceKind
 
 ROOT = Path(__file__).parents[2]
 CONFIGS = sorted((ROOT / "configs").glob("*pack*.yaml"))
@@ -52,62 +53,125 @@ def test_every_flag_and_argument_has_a_key() -> None:
     assert sorted(set(names) - {"help", "config", "set", "further"}) == sorted(PACK_VALUES)
 
 
-def test_every_key_reaches_its_option(cli: Cli, config: Path) -> None:
-    config.write_text(
-        "source: s\ndataset: d\nsplit: val\nshard_size: 1MB\nlabel_mode: none\nrequire_labels: true\nclasses: c.txt\n"
-        "jobs: 3\nlimit: 4\nshuffle_seed: 7\nkey_conflict: suffix\non_existing: append\nextend_classes: true\n"
-        "max_rejects: 5%\nsource_kind: parquet\nmap: {'a,b': c}\n"
-        "columns: ['x=y', z]\nrename: {a: b}\nkind: {p: image}\nkey: id\ninclude: ['*']\nexclude: [a, b]\n"
-        "missing: skip\ntfrecord_raw: true\ntokenizer: t.json\ntext_column: t\neos: true\n"
-        "eos_token: </s>\nuser_metadata: {k: 'v,w=x'}\n"
-        "verify_images: 'off'\nimage_encoding: jpeg:85\nshort_side: 256\ndry_run: true\njson: false\nprogress: false\n"
-        "quiet: true\ndebug: false\n"
-    )
+# Four configs, each without a contradiction, that have every key once: KEY: VALUE, and what the option gets.
+GIVEN: dict[str, dict[str, tuple[str, object]]] = {
+    "imagefolder": {
+        "source": ("s", "FOLDER/s"),
+        "dataset": ("d", "FOLDER/d"),
+        "split": ("val", "val"),
+        "shard_size": ("1MB", 1_000_000),
+        "label_mode": ("imagefolder", "imagefolder"),
+        "require_labels": ("true", True),
+        "classes": ("c.txt", "FOLDER/c.txt"),
+        "jobs": ("3", 3),
+        "limit": ("4", 4),
+        "shuffle_seed": ("7", 7),
+        "key_conflict": ("suffix", "suffix"),
+        "on_existing": ("append", "append"),
+        "extend_classes": ("true", True),
+        "max_rejects": ("5%", 0.05),
+        "include": ("['*']", ["*"]),
+        "exclude": ("[a, b]", ["a", "b"]),
+        "splits": ("{train: t, val: [v, w/x]}", {"train": ["t"], "val": ["v", "w/x"]}),
+        "user_metadata": ("{k: 'v,w=x'}", {"k": "v,w=x"}),
+        "verify_images": ("'off'", "off"),
+        "image_encoding": ("jpeg:85", "jpeg:85"),
+        "short_side": ("256", 256),
+        "dry_run": ("true", True),
+        "abort": ("true", True),
+        "json": ("false", False),
+        "progress": ("false", False),
+        "quiet": ("true", True),
+        "debug": ("false", False),
+    },
+    "webdataset": {
+        "map": ("{'a,b': c}", {"a,b": "c"}),
+        "kind": ("{p: image}", {"p": "image"}),
+        "missing": ("skip", "skip"),
+        "follow_links": ("true", True),
+        "max_value_bytes": ("5MB", 5_000_000),
+        "max_pixels": ("7", 7),
+    },
+    "tfrecord": {
+        "columns": ("['x=y', z]", ["x=y", "z"]),
+        "rename": ("{a: b}", {"a": "b"}),
+        "key": ("id", "id"),
+        "tfrecord_raw": ("true", True),
+    },
+    "text": {
+        "tokenizer": ("t.json", "FOLDER/t.json"),
+        "text_column": ("t", "t"),
+        "eos": ("true", True),
+        "eos_token": ("</s>", "</s>"),
+    },
+}
+
+
+@pytest.mark.parametrize("kind", list(GIVEN))
+def test_every_key_reaches_its_option(cli: Cli, config: Path, kind: str) -> None:
+    given = {**GIVEN[kind], "source_kind": (kind, kind)}
+    config.write_text("".join(f"{key}: {text}\n" for key, (text, _) in given.items()))
     document = json.loads(cli("config", "check", config).out)
-    folder = config.parent
     assert document["schema"] == "toolkit.config/1"
     assert document["config"] == str(config)
-    assert document["options"] == {
-        "source": f"{folder}/s",
-        "dataset": f"{folder}/d",
-        "split": "val",
-        "shard_size": 1_000_000,
-        "label_mode": "none",
-        "require_labels": True,
-        "classes": f"{folder}/c.txt",
-        "jobs": 3,
-        "limit": 4,
-        "shuffle_seed": 7,
-        "key_conflict": "suffix",
-        "on_existing": "append",
-        "extend_classes": True,
-        "max_rejects": 0.05,
-        "source_kind": "parquet",
-        "map": {"a,b": "c"},
-        "columns": ["x=y", "z"],
-        "rename": {"a": "b"},
-        "kind": {"p": "image"},
-        "key": "id",
-        "include": ["*"],
-        "exclude": ["a", "b"],
-        "missing": "skip",
-        "tfrecord_raw": True,
-        "tokenizer": f"{folder}/t.json",
-        "text_column": "t",
-        "eos": True,
-        "eos_token": "</s>",
-        "user_metadata": {"k": "v,w=x"},
-        "verify_images": "off",
-        "image_encoding": "jpeg:85",
-        "short_side": 256,
-        "dry_run": True,
-        "json": False,
-        "progress": False,
-        "quiet": True,
-        "debug": False,
-    }
     assert set(document["options"]) == set(PACK_VALUES)
-    assert set(document["from"].values()) == {"config"}
+    for key, (_, value) in given.items():
+        expected = value.replace("FOLDER", str(config.parent)) if isinstance(value, str) else value
+        assert (document["options"][key], document["from"][key]) == (expected, "config"), key
+
+
+def test_every_key_is_tried() -> None:
+    assert {key for given in GIVEN.values() for key in given} | {"source_kind"} == set(PACK_VALUES)
+
+
+# --- what pack refuses, check refuses ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "said"),
+    [
+        (None, "extend_classes: true\n", "--extend-classes means nothing without --on-existing append"),
+        (None, "eos: true\n", "--eos and --eos-token belong to tokens: give --tokenizer"),
+        (None, "eos_token: </s>\nsource_kind: text\n", "--eos and --eos-token belong to tokens: give --tokenizer"),
+        ("parquet", "text_column: t\n", "--text-column names the field to tokenise: give --tokenizer"),
+        ("imagefolder", "tokenizer: bytes\n", "--tokenizer: a source of kind imagefolder has no text"),
+        ("text", "tokenizer: bytes\nmap: {a: b}\n", "--map means nothing with --tokenizer"),
+        ("text", "tokenizer: bytes\neos_token: x\n", "--eos-token: bytes have no named tokens"),
+        ("text", "tokenizer: bytes\nlabel_mode: none\n", "--label-mode means nothing for a source of kind text"),
+        ("imagefolder", "missing: skip\n", "--missing means nothing for a source of kind imagefolder"),
+        ("parquet", "splits: {train: a}\n", "--splits means nothing for a source of kind parquet"),
+        ("imagefolder", "splits: {train: ../a}\n", "'../a' is no folder below the source"),
+        ("imagefolder", "splits: {a b: c}\n", "'a b' can't name a split"),
+        *((kind, "split: a b\n", "'a b' can't name a split") for kind in (None, *(kind.value for kind in SourceKind))),
+        (None, f"split: {'a' * 101}\n", "can't name a split"),
+        ("imagefolder", f"splits: {{{'a' * 101}: c}}\n", "can't name a split"),
+        ("imagefolder", "label_mode: none\nclasses: c.txt\n", "classes asks for labels and label_mode 'none' for none"),
+        ("roxxel", "eos: true\n", "--eos: the ids are there already"),
+        (None, "key: id\nsplits: {train: a}\nsource_kind: webdataset\n", "--splits means nothing"),
+        (None, "short_side: 5\n", "--short-side needs --image-encoding"),
+        (None, "user_metadata: {a: b}\nsplits: {}\nimage_encoding: jpeg:101\n", "jpeg"),
+    ],
+)
+def test_check_refuses_what_pack_refuses(cli: Cli, config: Path, kind: str | None, text: str, said: str) -> None:
+    put(config.parent, "c.txt", b"a\nb\n")
+    put(config.parent, "s/x.txt", b"a text")
+    config.write_text(f"source: s\ndataset: d\n{text}{f'source_kind: {kind}' if kind else ''}\n")
+    checked, packed = cli("config", "check", config), cli("pack", "--config", config)
+    assert (checked.code, checked.out) == (packed.code, packed.out) == (2, "")
+    assert said in checked.err
+    assert checked.err == packed.err
+
+
+def test_check_passes_what_some_kind_of_source_takes(cli: Cli, config: Path) -> None:
+    for text in (
+        "tokenizer: t.json\neos: true\n",
+        "eos_token: '5'\nsource_kind: roxxel\n",
+        "missing: skip\n",
+        "key: k\n",
+        f"split: {'a' * 100}\n",
+    ):
+        config.write_text(text)
+        assert cli("config", "check", config).code == 0, text
 
 
 # --- which value wins --------------------------------------------------------------------------------------------

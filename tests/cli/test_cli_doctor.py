@@ -29,6 +29,7 @@ def test_json(cli: Cli) -> None:
     assert found["PIL"]["detail"].startswith("Pillow")
     assert found["SIMD level"]["version"] == simd_level()
     assert found["CRC32C"]["version"] == crc32c_backend()
+    assert found["resizes"]["version"] == "Pillow 12"
     assert found["libjpeg-turbo"]["version"][0].isdigit()
     assert found["codec JPEG"]["ok"]
     assert not found["torch"]["needed"]

@@ -29,6 +29,9 @@ def test_a_pin_that_is_not_there_removes_nothing(cli: Cli, packed: Path) -> None
     ended = cli("gc", packed, "--keep", "0" * 12, "--delete")
     assert ended.code == 4
     assert "no version with the pin" in ended.err
+    ended = cli("gc", packed, "--keep", "", "--delete")  # a variable that isn't set, say
+    assert ended.code == 2
+    assert "'' has an empty part" in ended.err
 
 
 def test_head_prints_a_sample_a_line(cli: Cli, packed: Path) -> None:
@@ -54,3 +57,17 @@ def test_append_says_what_came_and_what_there_is(cli: Cli, packed: Path, tmp_pat
     assert "--extend-classes" in refused.err
     assert cli("pack", tmp_path / "other", packed, "--on-existing", "append", "--extend-classes").code == 0
     assert cli("pack", tmp_path / "other", tmp_path / "fresh", "--extend-classes").code == 2
+
+
+def test_what_is_not_of_the_format_is_named_and_stays(cli: Cli, packed: Path, tmp_path: Path) -> None:
+    put(packed, "reports/notes.md", b"mine")
+    ended = cli("gc", packed, "--delete")
+    assert (ended.code, ended.last_line) == (0, "files=0 bytes=0 deleted=true")
+    assert "note: 1 left alone, which are no files of the format: 'reports/notes.md'" in ended.err
+    assert json.loads(cli("gc", packed, "--json").out)["foreign"] == ["reports/notes.md"]
+    (packed / "reports").rename(tmp_path / "reports")
+    (packed / "reports").symlink_to(tmp_path / "reports")
+    refused = cli("gc", packed, "--delete")
+    assert refused.code == 2
+    assert "reports' is a symbolic link" in refused.err
+    assert (tmp_path / "reports/notes.md").exists()

@@ -54,12 +54,22 @@ def test_json(cli: Cli, flowers: Path, tmp_path: Path) -> None:
     document = json.loads(ended.out)
     assert list(document) == [
         *("schema", "pin", "dataset", "samples", "shards", "bytes", "seconds", "splits", "classes", "skipped"),
-        *("rejects", "added", "resumed", "renamed", "rejects_report", "options"),
+        *(
+            "skipped_names",
+            "left_out",
+            "warnings",
+            "rejects",
+            "added",
+            "resumed",
+            "renamed",
+            "rejects_report",
+            "options",
+        ),
     ]
     assert document["schema"] == "toolkit.pack/1"
     assert document["splits"] == {"train": 10, "val": 4}
     assert document["classes"] == 3
-    assert document["skipped"] == {"hidden": 0, "loops": 0, "not_images": 0}
+    assert document["skipped"] == {"hidden": 0, "loops": 0, "annotations": 0, "not_images": 0}
     assert (document["rejects"], document["rejects_report"]) == ([], None)
     assert document["options"]["shard_bytes"] == 1_000_000
     assert document["options"]["jobs"] == 2
@@ -87,7 +97,6 @@ def test_shuffle_and_suffix_from_the_command_line(cli: Cli, flowers: Path, tmp_p
     assert refused.code == 2
     assert "occurs twice: in the dataset already" in refused.err
     assert "overwrite" not in refused.err
-    shutil.rmtree(tmp_path / "ds/.journal")
     ended = cli("pack", flowers, tmp_path / "ds", *flags, "--key-conflict", "suffix")
     assert ended.code == 0
     assert "renamed: 14 samples whose key an earlier one has" in ended.out
@@ -225,22 +234,81 @@ def test_dry_run(cli: Cli, flowers: Path, packed: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("folders", "noted"),
+    ("folders", "said"),
     [
-        (["Train", "Val"], "'Train', 'Val' became class names, not splits: split folders are written in lower case"),
+        (["Val"], "'Val' became class names, not splits: split folders are written in lower case"),
         (["train", "extra"], "'train' became class names, not splits: beside 'extra'"),
+        (["images", "masks"], "'images', 'masks' became class names"),
         (["cat", "dog"], None),
         (["train", "val"], None),
     ],
 )
-def test_note_on_split_folders(cli: Cli, tmp_path: Path, folders: list[str], noted: str | None) -> None:
+def test_warning_of_doubtful_class_folders(cli: Cli, tmp_path: Path, folders: list[str], said: str | None) -> None:
     for name in folders:
         put(tmp_path, f"source/{name}/x.jpg", encoded(9, 9))
-    for extra in ([], ["--dry-run"], ["--json"]):
+    for extra in (["-q"], ["--dry-run", "-q"], ["--json", "-q"]):
         shutil.rmtree(tmp_path / "ds", ignore_errors=True)
-        err = cli("pack", tmp_path / "source", tmp_path / "ds", *extra).err
-        assert (f"note: {noted}" in err and err.count("\n") == 1) if noted else err == ""
-    assert cli("pack", tmp_path / "source", tmp_path / "ds2", "-q").err == ""
+        ended = cli("pack", tmp_path / "source", tmp_path / "ds", *extra)
+        assert ended.code == 0
+        assert (f"warning: {said}" in ended.err and ended.err.count("\n") == 1) if said else ended.err == ""
+    assert [text[: len(said or "")] for text in json.loads(ended.out)["warnings"]] == ([said] if said else [])
+
+
+def test_splits_from_the_command_line_the_environment_and_a_config(cli: Cli, tmp_path: Path) -> None:
+    for name in ("Train/cat/1.jpg", "Test/cat/2.jpg", "dev/cat/3.jpg", "annotations/x.jpg"):
+        put(tmp_path, f"source/{name}", encoded(9, 9))
+    source = tmp_path / "source"
+    ended = cli("pack", source, tmp_path / "ds", "-q", "--require-labels")
+    assert ended.code == 2
+    assert "--splits train=Train,test=Test,dev=dev" in ended.err
+    assert not (tmp_path / "ds").exists()
+
+    ended = cli("pack", source, tmp_path / "a", "--splits", "train=Train,val=Test,dev")
+    assert (ended.code, ended.err) == (0, "")
+    assert "left out, in no split: annotations/" in ended.out
+    (tmp_path / "pack.yaml").write_text("source: source\ndataset: b\nsplits: {train: Train, val: [Test, ./dev/]}\n")
+    assert cli("config", "check", tmp_path / "pack.yaml").code == 0
+    ended = cli("pack", "--config", tmp_path / "pack.yaml", "--json")
+    document = json.loads(ended.out)
+    assert document["splits"] == {"train": 1, "val": 2}
+    assert document["left_out"] == ["annotations/"]
+    assert document["options"]["splits"] == {"train": ["Train"], "val": ["Test", "dev"]}
+    done = program("pack", source, tmp_path / "c", env={"TOOLKIT_SPLITS": "train=Train,val=Test,dev"})
+    pins = {toolkit.open(tmp_path / name, split="val").pin for name in "abc"}
+    assert (done.code, len(pins)) == (0, 1)
+    provenance = next((tmp_path / "a/reports").glob("*.provenance.json"))
+    assert json.loads(provenance.read_text())["left_out"] == ["annotations/"]
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ("train=Train,Test", "'Test' would be a part of the split 'train': give test=Test"),
+        ("Train,Test", "'Train' stands behind no split: give Train=Train"),
+        ("train=", "'train=' is not SPLIT=FOLDER"),
+        ("=Train", "'=Train' is not SPLIT=FOLDER"),
+        ("train=/etc", "'/etc' is no folder below the source"),
+    ],
+)
+def test_splits_that_can_not_be_read(cli: Cli, flowers: Path, tmp_path: Path, given: str, says: str) -> None:
+    ended = cli("pack", flowers, tmp_path / "ds", "--splits", given)
+    assert ended.code == 2
+    assert says in ended.err
+    assert not (tmp_path / "ds").exists()
+
+
+def test_splits_are_for_image_folders(cli: Cli, tmp_path: Path) -> None:
+    put(tmp_path, "source/x.txt", b"text")
+    ended = cli("pack", tmp_path / "source", tmp_path / "ds", "--splits", "train=x")
+    assert ended.code == 2
+    assert "--splits means nothing for a source of kind text" in ended.err
+
+
+def test_images_left_out_are_counted(cli: Cli, flowers: Path, tmp_path: Path) -> None:
+    ended = cli("pack", flowers, tmp_path / "ds", "--exclude", "*/rose/*")
+    assert (ended.code, ended.err) == (0, "")
+    assert "4 files left out by --include or --exclude" in ended.out
+    assert toolkit.open(tmp_path / "ds", split="train").classes == ("daisy", "tulip")
 
 
 def test_permission_denied(cli: Cli) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from command import Cli, encoded, put
+from PIL import Image
 
 import toolkit
 
@@ -68,7 +69,7 @@ def test_images_that_cannot_be_decoded(cli: Cli, tmp_path: Path) -> None:
     assert ended.code == 0
     pin = ended.last_line.rpartition("=")[2]
     reject = json.loads((tmp_path / f"raw/reports/{pin}.rejects.jsonl").read_text())
-    assert (reject["source"], reject["key"]) == (str(tmp_path / "src/cut.jpg"), "cut.jpg")
+    assert (reject["source"], reject["key"]) == ("src/cut.jpg", "cut.jpg")
     assert cli("verify", tmp_path / "raw", "--full", "--decode").code == 0
 
 
@@ -100,3 +101,30 @@ def test_a_config_that_contradicts_itself(cli: Cli, tmp_path: Path) -> None:
         ended = cli("config", "check", config)
         assert ended.code == 2
         assert says in ended.err
+
+
+def test_the_usual_limit_on_pixels(cli: Cli, tmp_path: Path) -> None:
+    """A PNG of 21 kB used to become 537 MB of pixels, by way of 2.1 GB."""
+    put(tmp_path, "src/a.jpg", encoded(60, 50))
+    Image.new("1", (13_000, 12_900)).save(tmp_path / "src" / "bomb.png")
+    assert (tmp_path / "src" / "bomb.png").stat().st_size < 30_000
+    ended = cli("pack", tmp_path / "src", tmp_path / "ds", "--image-encoding", "raw", "--max-rejects", "1", "--json")
+    assert "13000 x 12900 pixels, more than max_pixels=134217728" in str(json.loads(ended.out)["rejects"])
+    assert "--max-pixels" in ended.out
+
+
+def test_max_pixels_of_pack_and_verify(cli: Cli, tmp_path: Path) -> None:
+    put(tmp_path, "src/a.jpg", encoded(60, 50))
+    put(tmp_path, "src/b.png", encoded(60, 50, "PNG"))
+    put(tmp_path, "src/c.png", encoded(6, 5, "PNG"))
+    command = ("pack", tmp_path / "src", tmp_path / "ds", "--verify-images", "decode")
+    ended = cli(*command, "--max-pixels", "2999", "--max-rejects", "2", "--json")
+    document = json.loads(ended.out)
+    assert (document["samples"], document["options"]["max_pixels"]) == (1, 2999)
+    assert str(document["rejects"]).count("60 x 50 pixels, more than max_pixels=2999") == 2
+    assert cli(*command, "--on-existing", "overwrite", "--max-pixels", "3000").code == 0
+    assert cli("verify", tmp_path / "ds", "--decode").code == 0
+    ended = cli("verify", tmp_path / "ds", "--decode", "--max-pixels", "2999")
+    assert ended.code == 1
+    assert ended.out.count("more than max_pixels=2999") == 2
+    assert cli(*command, "--max-pixels", "3000000000").code == 2

@@ -103,6 +103,8 @@ def test_a_pack_and_its_opening_import_no_pandas(tmp_path: Path) -> None:
         from toolkit.pack.run import pack
         pack(PackJob(source=sys.argv[1], dataset=sys.argv[2]))
         assert "pandas" not in sys.modules
+        assert len(list(toolkit.open(sys.argv[2], split="train"))) == 3
+        assert "pandas" not in sys.modules
         """
     )
     subprocess.run([sys.executable, "-c", code, str(tmp_path / "src"), str(tmp_path / "ds")], check=True, timeout=60)

@@ -10,6 +10,7 @@ import pytest
 
 import toolkit
 from toolkit.errors import CorruptShardError, CorruptTableError, IntegrityError, PinMismatchError
+from toolkit.format.layout import batch_shape
 from toolkit.format.reader import ShardReader
 from toolkit.loader.verify import Level, VerifyResult, verify
 
@@ -91,13 +92,13 @@ def test_every_byte_of_a_shard(small: Path) -> None:
     for batch in range(index.shard_first_batch[1]):
         start = index.batch_offset[batch] + index.batch_metadata_bytes[batch]
         body[start : start + index.batch_body_bytes[batch]] = True
-    flipper, name = Flipper(path), index.shard_path(0)
+    flipper, name, shape = Flipper(path), index.shard_path(0), batch_shape(toolkit.open(small).schema)
     rows = int(index.shard_rows[0])
     for place in range(len(body)):
         flipper.at(place)
         if not body[place]:
             with pytest.raises(CorruptShardError) as caught:
-                ShardReader(str(small), index, 0)
+                ShardReader(str(small), index, 0, shape)
             assert caught.value.shard == name
             if place % 90:
                 continue

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from hypothesis import strategies as st
 
 import toolkit
 from toolkit.errors import CorruptTableError, FormatError
+from toolkit.format.contract import MOST_BYTES, MOST_ROWS
 from toolkit.format.manifest import (
     LabelCounts,
     Manifest,
@@ -26,31 +29,38 @@ from toolkit.format.manifest import (
 from toolkit.format.schema import image_column, label_column
 
 HASH = "ab" * 32
-COUNT = st.integers(0, 2**63 - 1)
-SPLITS = st.builds(
-    Split,
-    rows=COUNT,
-    bytes=COUNT,
-    labels=st.dictionaries(
-        st.text(), st.builds(LabelCounts, counts=st.lists(COUNT).map(tuple), missing=COUNT), max_size=2
-    ),
-    tables=st.lists(st.builds(TableRef, sha256=st.just(HASH), shards=COUNT, rows=COUNT), max_size=2).map(tuple),
-)
-MANIFESTS = st.builds(
-    Manifest,
-    format=st.just(1),
-    requires=st.just(()),
-    columns=st.sampled_from([(), (image_column("image"), label_column("été", HASH))]),
-    schema=st.just(HASH),
-    splits=st.dictionaries(st.text(), SPLITS, max_size=3),
-    options=st.dictionaries(st.text(), st.none() | st.booleans() | COUNT | st.text(), max_size=3),
-    parent=st.none() | st.just(HASH),
-    user=st.dictionaries(st.text(), st.text(), max_size=3),
-)
+COUNT = st.integers(0, MOST_ROWS)
+COLUMNS = (image_column("image"), label_column("été", HASH))
+
+
+@st.composite
+def manifests(draw: st.DrawFn) -> Manifest:
+    columns = draw(st.sampled_from([(), COLUMNS]))
+    splits = {}
+    for name in draw(st.lists(st.text(), max_size=3, unique=True)):
+        tables = draw(
+            st.lists(
+                st.builds(TableRef, sha256=st.just(HASH), shards=COUNT, rows=st.integers(0, MOST_ROWS >> 2)), max_size=2
+            )
+        )
+        rows = sum(table.rows for table in tables)
+        missing = draw(st.integers(0, rows))
+        labels = {"été": LabelCounts(counts=(rows - missing, 0), missing=missing)} if columns else {}
+        splits[name] = Split(rows=rows, bytes=draw(st.integers(0, MOST_BYTES)), labels=labels, tables=tuple(tables))
+    return Manifest(
+        format=1,
+        requires=(),
+        columns=columns,
+        schema=HASH,
+        splits=splits,
+        options=draw(st.dictionaries(st.text(), st.none() | st.booleans() | COUNT | st.text(), max_size=3)),
+        parent=draw(st.none() | st.just(HASH)),
+        user=draw(st.dictionaries(st.text(), st.text(), max_size=3)),
+    )
 
 
 @settings(deadline=None)
-@given(MANIFESTS)
+@given(manifests())
 def test_round_trip_and_canonical_bytes(manifest: Manifest) -> None:
     data, pin = encode_manifest(manifest)
     assert parse_manifest(data, "m") == manifest
@@ -141,3 +151,29 @@ def test_a_dataset_of_the_future(
     with pytest.raises(FormatError, match=message) as caught:
         toolkit.open(tmp_path / "d")
     assert caught.value.exit_code == 4
+
+
+FIRST_USE = """
+import sys, threading
+sys.setswitchinterval(1e-6)
+from toolkit.format.manifest import parse_manifest
+from toolkit.format.schema import columns_of
+from toolkit.format.tables import parse_schema_table
+manifest, table = (open(name, "rb").read() for name in sys.argv[1:])
+schema = parse_schema_table(table, "schema")
+barrier = threading.Barrier(32)
+def use(number):
+    barrier.wait()
+    columns_of(schema) if number % 2 else parse_manifest(manifest, "manifest")
+threads = [threading.Thread(target=use, args=[number]) for number in range(32)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+"""
+
+
+def test_threads_that_meet_a_manifest_for_the_first_time(dataset: Path) -> None:
+    """msgspec ended the process in a third of such runs: `toolkit.open` on threads, and a pack's packing threads."""
+    schema = json.loads((dataset / "manifest.json").read_bytes())["schema"]
+    names = [str(dataset / "manifest.json"), str(dataset / "tables" / f"{schema}.arrow")]
+    for _ in range(6):
+        subprocess.run([sys.executable, "-c", FIRST_USE, *names], check=True, timeout=60)

@@ -140,3 +140,17 @@ def test_a_table_of_another_kind_is_refused() -> None:
         parse_label_table(encode_shard_table([RECORD]), "T")
     with pytest.raises(CorruptTableError, match="has not the columns of format 1"):
         parse_shard_tables([("T", encode_label_table(["a"]))])
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        pa.field("column", pa.int8()),
+        pa.field("a", pa.struct([("column", pa.int8())])),
+        pa.field("a", pa.timestamp("s", "column")),
+    ],
+)
+def test_a_text_of_a_schema_that_is_not_utf8_is_a_corrupt_table(field: pa.Field) -> None:
+    data = encode_schema_table(pa.schema([field])).replace(b"column", b"col\xffmn")
+    with pytest.raises(CorruptTableError, match="utf-8"):
+        parse_schema_table(data, "T")

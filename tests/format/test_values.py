@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolkit._native.chunks import READ_CRC, READ_RANGE, Body
-from toolkit.format.layout import column_layouts
+from toolkit.format.layout import batch_shape, column_layouts
 from toolkit.format.reader import ShardReader
 from toolkit.format.schema import DIGEST
 from toolkit.format.shard import BATCH_BODY_BYTES, ShardWriter
@@ -30,7 +30,7 @@ def write(
     writer = ShardWriter(str(folder / "shard"), schema, batch_body_bytes=limit)
     writer.write(rows)
     index = parse_shard_tables([("t", encode_shard_table([replace(writer.close(), path="shard")]))])
-    reader = ShardReader(str(folder), index, 0)
+    reader = ShardReader(str(folder), index, 0, batch_shape(schema))
     return schema, [(int(index.batch_start[i]), reader.body(i)) for i in range(len(index.batch_shard))]
 
 

@@ -13,6 +13,8 @@ import pytest
 import toolkit
 from toolkit.errors import CorruptTableError, NotFoundError, PinMismatchError, UsageError
 from toolkit.format.manifest import encode_manifest
+from toolkit.format.schema import label_column
+from toolkit.format.tables import encode_label_table, sha256
 
 
 def test_samples_by_row(packed: Path) -> None:
@@ -96,7 +98,11 @@ def test_what_is_not_there_is_named_with_what_is(packed: Path) -> None:
 @pytest.mark.parametrize(
     ("splits", "changes", "says"),
     [
-        ({"train": [[{"__key__": "a", "image": None, "label": 0}]]}, {"columns": ()}, "not those of the schema table"),
+        (
+            {"train": [[{"__key__": "a", "image": None, "label": 0}]]},
+            {"columns": (label_column("label", sha256(encode_label_table(("cat", "dog")))),)},
+            "not those of the schema table",
+        ),
         ({}, {}, "has no splits"),
     ],
 )

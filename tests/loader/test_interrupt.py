@@ -44,7 +44,7 @@ _PROGRAM = """
         return [batch.epoch for batch in ds.loader(made, batch_size=2, threads=1)]
 
     def budget():
-        loader = ds.loader(toolkit.pipeline(images), batch_size=30, max_bytes=30 * (64 * 64 * 3 + 8), hold_timeout=60)
+        loader = ds.loader(toolkit.pipeline(images), batch_size=30, max_bytes=600_000, hold_timeout=60)
         return list(loader)
 
     def full_batch():

@@ -148,3 +148,23 @@ def test_an_epoch_that_is_short_raises(packed: Path, monkeypatch: pytest.MonkeyP
     loader = toolkit.open(packed, split="val").loader(batch_size=10)
     with pytest.raises(LoaderError, match="epoch 0 delivered 19 samples and skipped 0, planned were 20"):
         list(loader)
+
+
+def test_what_memory_leaves_out_does_not_depend_on_threads(tmp_path: Path, commit_samples: Callable[..., str]) -> None:
+    """A worker's memory of the sample before is no reason to leave the next one out."""
+    sides = [int(side) for side in np.random.default_rng(2).integers(100, 1400, 32)]
+    samples = [
+        {"__key__": f"k{i:02d}", "image": {"bytes": encode(picture(i, side, side), "PNG"), "path": "a"}, "label": 0}
+        for i, side in enumerate(sides)
+    ]
+    commit_samples(tmp_path / "mixed", {"train": [samples]})
+    ds = toolkit.open(tmp_path / "mixed")
+    for cap in ("10MiB", "14MiB", "20MiB"):
+        found = []
+        for threads in (1, 4):
+            with ds.loader(STEPS, batch_size=4, threads=threads, on_error="skip", max_bytes=cap) as loader:
+                found.append(np.concatenate([batch.mask for batch in loader]).tolist())
+        assert found[0] == found[1], cap
+        if cap == "10MiB":
+            assert not all(found[0])
+        assert any(found[0])

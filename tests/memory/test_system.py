@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from toolkit.memory.system import MemoryLevel, SystemMemory, proc_bytes
+from toolkit.report.environment import environment
 
 MIB = 1 << 20
 GIB = 1 << 30
@@ -179,3 +180,16 @@ def test_this_system_is_understood() -> None:
     assert own is not None
     assert 5 * MIB < own < proc_bytes("/proc/meminfo", "MemTotal")["MemTotal"]
     assert short(SystemMemory()) is None
+
+
+def test_the_doctor_shows_the_limit_that_the_guard_goes_by(tmp_path: Path) -> None:
+    system = SystemMemory(machine(tmp_path, "0::/pod/job\n", V2))
+    v2(tmp_path / "sys/fs/cgroup/pod/job", 4 * GIB, GIB)
+    v2(tmp_path / "sys/fs/cgroup/pod", 8 * GIB, GIB)
+    found = environment(system)
+    assert (found.memory_bytes, found.memory_available_bytes) == (64 * GIB, 40 * GIB)
+    assert found.memory_limit_bytes == 4 * GIB
+    assert str(found.memory_limit_source).endswith("pod/job/memory.max")
+    level = system.tightest()
+    assert level is not None
+    assert (level.limit, level.source) == (found.memory_limit_bytes, found.memory_limit_source)

@@ -289,3 +289,20 @@ def test_a_file_that_is_cut_short_while_open(tmp_path: Path) -> None:
     os.truncate(tmp_path / "s", 0)
     assert body.read(0, np.empty(4, np.uint8)) == (READ_FAULT, 0)
     assert fetched_fixed(body, [0, 8191], [], 0, 8)[1] == [READ_FAULT, READ_FAULT]
+
+
+def test_a_width_that_wraps_is_refused(tmp_path: Path) -> None:
+    body = body_over(tmp_path / "s", bytes(64), [(0, 64)], rows=4)
+    none, rows = np.empty(0, np.int32), np.zeros(4, np.int64)
+    statuses, chunks = np.zeros(4, np.int32), np.zeros(4, np.int64)
+    with pytest.raises(ValueError, match="must fit the rows"):
+        fetch_fixed([body] * 4, rows, none, 0, 2**62, np.empty(0, np.uint8), statuses, chunks)
+
+
+def test_a_body_whose_end_wraps_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "s").write_bytes(bytes(64))
+    with (tmp_path / "s").open("rb") as file:
+        shard = ShardMap(file.fileno(), 64)
+    for offset, length in ((1, 2**63 - 1), (2**63 - 1, 2**63 - 1), (65, 0), (0, 65), (-1, 1), (0, -1)):
+        with pytest.raises(ValueError, match="lies outside a file of 64 bytes"):
+            Body(shard, offset, length, 1, b"", np.empty((0, 2), np.int64))

@@ -53,16 +53,17 @@ class Gathered:
     width=st.sampled_from([4, 8]),
     part=st.integers(1, 50),
     largest=st.sampled_from([1, 40, 5000, 3 * CHUNK_BYTES]),
+    remember=st.booleans(),
 )
 def test_values_equal_slices(
-    tmp_path_factory: pytest.TempPathFactory, seed: int, width: int, part: int, largest: int
+    tmp_path_factory: pytest.TempPathFactory, seed: int, width: int, part: int, largest: int, remember: bool
 ) -> None:
     rng = np.random.default_rng(seed)
     values = [rng.bytes(int(size)) for size in rng.integers(0, largest + 1, 20)]
     valid = rng.random(20) < 0.8
     offsets = np.cumsum([0, *map(len, values)]).astype(f"<i{width}")
     data, places = laid_out(np.packbits(valid, bitorder="little").tobytes(), offsets.tobytes(), b"".join(values))
-    body = body_over(tmp_path_factory.mktemp("g") / "s", data, places, rows=20)
+    body = body_over(tmp_path_factory.mktemp("g") / "s", data, places, rows=20, remember=remember)
     rows = rng.integers(0, 20, 50).tolist()
     for _ in range(2):  # not checked yet, and checked
         found = Gathered(body, rows, [0], width, part)
@@ -95,6 +96,17 @@ def test_offsets_outside_their_buffer_give_no_bytes(tmp_path: Path) -> None:
     assert found.values == [b"abcde", b"", None, None]
     assert found.statuses.tolist() == [READ_OK, READ_OK, READ_RANGE, READ_RANGE]
     assert found.failed == 2
+
+
+@pytest.mark.parametrize("width", [4, 8])
+def test_rows_whose_place_wraps_give_no_bytes(tmp_path: Path, width: int) -> None:
+    data, places = laid_out(b"", np.array([0, 5, 5, 6], f"<i{width}").tobytes(), b"abcdef")
+    row = 2**64 // width  # its place is that of row 0
+    body = body_over(tmp_path / "s", data, places, rows=2**63 - 1)
+    rows = [0, row, row + 1, 2**63 // width, 2**63 // width - 1, 2**63 - 2]
+    found = Gathered(body, rows, [0], width)
+    assert found.statuses.tolist() == [READ_OK, *[READ_RANGE] * 5]
+    assert found.values == [b"abcde", *[None] * 5]
 
 
 def test_places_outside_the_block_are_refused(tmp_path: Path) -> None:
@@ -133,7 +145,8 @@ def windows(
 def test_windows_equal_slices(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     height, width = data.draw(st.integers(1, 200)), data.draw(st.integers(1, 400))
     picture = np.random.default_rng(height).integers(0, 256, (height, width), np.uint8)
-    body = body_over(tmp_path_factory.mktemp("w") / "s", bytes(99) + picture.tobytes(), [])
+    remember = data.draw(st.booleans())
+    body = body_over(tmp_path_factory.mktemp("w") / "s", bytes(99) + picture.tobytes(), [], remember=remember)
     shape = data.draw(st.integers(1, 220)), data.draw(st.integers(1, 420))
     tops, lefts = st.integers(0, height), st.integers(0, width)
     top, left = data.draw(tops), data.draw(lefts)
@@ -165,3 +178,35 @@ def test_windows_that_are_damaged_or_outside(tmp_path: Path) -> None:
     for wrong in ((-1, 0, 1, 1), (0, 0, 65, 1), (1, 0, 64, 1), (0, 1, 1, 1024), (0, 0, 1, -1)):
         with pytest.raises(ValueError, match="beyond out"):
             windows(body, [0], [1024], [wrong], (64, 1024))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_a_body_that_remembers_nothing_sees_a_flip_in_any_chunk_it_reads(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    """And in no other: rows far apart skip the chunks between them."""
+    size = data.draw(st.integers(1, 5 * CHUNK_BYTES))
+    content = bytearray(np.random.default_rng(size).bytes(size))
+    path = tmp_path_factory.mktemp("f") / "s"
+    body = body_over(path, bytes(content), [], remember=False)
+    width = data.draw(st.integers(1, min(size, 40_000)))
+    stride = data.draw(st.integers(width, width + 50_000))
+    rows = data.draw(st.integers(1, 1 + (size - width) // stride))
+    start = data.draw(st.integers(0, size - width - (rows - 1) * stride))
+    window = [start], [stride], [(0, 0, rows, width)], (rows, width)
+    expected = np.stack(
+        [np.frombuffer(content[at : at + width], np.uint8) for at in range(start, start + rows * stride, stride)]
+    )
+    for _ in range(2):
+        out, statuses = windows(body, *window)
+        assert statuses == [READ_OK]
+        assert np.array_equal(out[0], expected)
+    flipped = data.draw(st.integers(0, size - 1))
+    with path.open("r+b") as file:
+        file.seek(flipped)
+        file.write(bytes([content[flipped] ^ 4]))
+    touched = {
+        at // CHUNK_BYTES for row in range(rows) for at in range(start + row * stride, start + row * stride + width)
+    }
+    assert windows(body, *window)[1] == [READ_CRC if flipped // CHUNK_BYTES in touched else READ_OK]

@@ -154,6 +154,32 @@ def test_damaged_headers_are_as_with_libjpeg() -> None:
             same_as_libjpeg(data[:at] + bytes([data[at] ^ 1 << bit]) + data[at + 1 :], [], max_pixels=100_000)
 
 
+def with_tables(data: bytes, tables: np.ndarray) -> bytes:
+    """Return the JPEG with quantisation tables of 16 bits, uint16 (tables, 64), in place of its own."""
+    at = data.index(b"\xff\xdb")
+    while data[at : at + 2] == b"\xff\xdb":
+        data = data[:at] + data[at + 2 + int.from_bytes(data[at + 2 : at + 4]) :]
+    made = b"".join(bytes([0x10 | i]) + table.astype(">u2").tobytes() for i, table in enumerate(tables))
+    return data[:at] + b"\xff\xdb" + (2 + len(made)).to_bytes(2) + made + data[at:]
+
+
+@pytest.mark.parametrize("subsampling", [0, 1, 2])
+@pytest.mark.parametrize("quality", [20, 95])
+def test_tables_of_16_bits_whose_products_wrap(quality: int, subsampling: int) -> None:
+    """A coefficient that isn't zero times its quantum may be 0 modulo 2^16."""
+    draw = np.random.default_rng(quality + subsampling)
+    picture = photo(70, 61, 3, noise=20)
+    data = jpeg(picture, subsampling=subsampling, quality=quality)
+    count = 2
+    decodes = 0
+    for kinds in ([1 << 15], [1 << 14, 1 << 15], [1 << k for k in range(8, 16)], [1, 1 << 15], None):
+        for _ in range(20):
+            tables = draw.integers(1, 1 << 16, (count, 64)) if kinds is None else draw.choice(kinds, (count, 64))
+            tables[:, 0] = draw.choice([1, 3, 8, 1 << 15], count)  # of the DC, which is all that is left
+            decodes += same_as_libjpeg(with_tables(data, tables), [])
+    assert decodes == 100
+
+
 def test_pixels_are_those_of_pil() -> None:
     data = jpeg(photo(333, 211, 9), subsampling=2)
     ours, decodes = result(data, [])

@@ -16,7 +16,7 @@ from toolkit._native.locate import FileIdentity, Locator
 
 def identity(path: Path) -> FileIdentity:
     stat = path.stat()
-    return FileIdentity(os.fsencode(path), stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns)
+    return FileIdentity(os.fsencode(path), stat)
 
 
 @pytest.fixture(scope="module")

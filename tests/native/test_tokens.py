@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import token_oracle as oracle
+from bodies import body_over, laid_out
 from token_oracle import Packed
 
 from toolkit._native.tokens import TokenRun, TokenShard
+from toolkit.format.layout import batch_shape
 from toolkit.format.reader import ShardReader
 
 IDS, ENDS = 8, 6  # buffers of a body: behind key (3), digest (2) and the list's validity
@@ -80,7 +83,7 @@ def test_shards_are_asked_for_before_anything_is_copied() -> None:
 
 def test_shards_that_do_not_fit_the_table_are_refused(packed: Packed) -> None:
     index = packed.open().index
-    reader = ShardReader(str(packed.path), index, 0)
+    reader = ShardReader(str(packed.path), index, 0, batch_shape(packed.open().schema))
     bodies = [reader.body(batch) for batch in range(int(index.shard_first_batch[1]))]
     good = TokenShard(bodies, IDS, ENDS, 2)
     assert good.tokens == index.shard_tokens[0]
@@ -97,7 +100,7 @@ def test_shards_that_do_not_fit_the_table_are_refused(packed: Packed) -> None:
 def test_a_run_keeps_its_shards_alive_and_lets_go_of_them(packed: Packed) -> None:
     index = packed.open().index
     run = TokenRun(np.ascontiguousarray(index.shard_tokens), 2)
-    reader = ShardReader(str(packed.path), index, 0)
+    reader = ShardReader(str(packed.path), index, 0, batch_shape(packed.open().schema))
     bodies = [reader.body(batch) for batch in range(int(index.shard_first_batch[1]))]
     run.attach(0, TokenShard(bodies, IDS, ENDS, 2))
     del reader, bodies
@@ -108,3 +111,11 @@ def test_a_run_keeps_its_shards_alive_and_lets_go_of_them(packed: Packed) -> Non
     assert run.take_touched() == []
     run.close_shards()
     assert gather(run, tokens=out) == ([0], None)
+
+
+def test_numbers_that_wrap_are_refused(tmp_path: Path) -> None:
+    data, places = laid_out(np.zeros(2, "<i8").tobytes(), bytes(8))
+    with pytest.raises(ValueError, match="not one offset more than rows"):
+        TokenShard([body_over(tmp_path / "s", data, places, rows=2**61 - 1)], 1, 0, 4)
+    with pytest.raises(ValueError, match=r"shards 0 to 1 have more than 2\*\*62 tokens"):
+        TokenRun(ints(2**62, 2**62, 2**62, 2**62), 4)

@@ -18,11 +18,11 @@ MEBIBYTE = 1 << 20
 PACK = textwrap.dedent(
     """
     import sys, threading, time
-    from toolkit.pack import repeats
+    from toolkit.format import key_repeats
     from toolkit.pack.job import PackJob
     from toolkit.pack.run import pack
 
-    repeats._ROWS_AT_A_TIME = 10_000
+    key_repeats._ROWS_AT_A_TIME = 10_000
     peak = 0
 
     def watch():
@@ -76,4 +76,6 @@ def test_a_file_too_large_for_a_value_is_a_reject_that_is_not_read(tmp_path: Pat
         text=True,
         timeout=120,
     )
-    assert done.stdout == "ant/huge.jpg: larger than a value can be (2147483647 bytes)\n"
+    assert done.stdout == (
+        "ant/huge.jpg: 3221225472 bytes are more than a value may have (268435456); --max-value-bytes says how many\n"
+    )

@@ -53,7 +53,7 @@ def test_result_counts_are_true(folder: Path, tmp_path: Path) -> None:
     assert result.samples == 26
     assert result.splits == {"train": 21, "val": 5}
     assert result.classes == 2
-    assert result.skipped == {"hidden": 1, "loops": 0, "not_images": 1}
+    assert result.skipped == {"hidden": 1, "loops": 0, "annotations": 0, "not_images": 1}
     files = list((tmp_path / "ds/shards").iterdir())
     assert result.shards == len(files) == 2
     assert result.bytes == sum(file.stat().st_size for file in files)
@@ -112,7 +112,7 @@ def test_a_file_that_is_another_than_was_listed_is_a_reject(
     victim = folder / "train/ant/0003.jpg"
     real = imagefolder_source.read_images
 
-    def read(entries: Entries, check: VerifyImages) -> tuple[Entries, pa.Array, tuple[Reject, ...]]:
+    def read(entries: Entries, check: VerifyImages, most: int) -> tuple[Entries, pa.Array, tuple[Reject, ...]]:
         before, data = victim.stat(), victim.read_bytes()
         if how == "longer":
             victim.write_bytes(data + b"more")
@@ -123,7 +123,7 @@ def test_a_file_that_is_another_than_was_listed_is_a_reject(
         if how != "unlinked":
             os.utime(victim, ns=(before.st_atime_ns, before.st_mtime_ns))
         monkeypatch.setattr(imagefolder_source, "read_images", real)
-        return real(entries, check)
+        return real(entries, check, most)
 
     monkeypatch.setattr(imagefolder_source, "read_images", read)
     result = pack(job(folder, tmp_path / "ds", max_rejects=1))

@@ -5,8 +5,11 @@ from __future__ import annotations
 import contextlib
 import io
 import struct
+import subprocess
+import sys
 import zlib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,8 +20,11 @@ from pictures import encode, picture
 from PIL import Image, ImageCms, ImageOps
 
 from toolkit._native.image import ImageError, Scratch
+from toolkit.image_formats import open_picture
 from toolkit.pipelines import image_steps as steps
 from toolkit.pipelines.image import TruncatedImageWarning
+from toolkit.pipelines.image_memory import block_pixels, bytes_to_decode
+from toolkit.pipelines.jpeg_scans import count_scans
 
 
 def opened(encoded: bytes) -> Image.Image:
@@ -172,6 +178,9 @@ def test_limits() -> None:
             decode(encoded, max_pixels=pixels - 1)
         image = compiled(steps.CenterCrop(8, 8), max_bytes=size - 1)
         assert "max_bytes" in run_batch(image, [encoded])[1][0].message
+    for size in ((1, (1 << 20) + 1), ((1 << 20) + 1, 1)):  # a few bytes that cost PIL seconds, and ten times the pixels
+        with pytest.raises(ValueError, match=f"{size[0]} x {size[1]} pixels, more than 1048576 on a side"):
+            decode(encode(Image.new("1", size), "PNG"))
     with pytest.raises(ValueError, match="after its resize"):
         decode(JPEG, steps.ResizeShort(60000, steps.Filter.BILINEAR))
     with pytest.raises(ValueError, match="after its pad"):
@@ -263,3 +272,92 @@ def test_random_damage_never_crashes(accuracy: steps.Accuracy, truncated: steps.
                     image.decode(bytes(broken), scratch, int(rng.integers(2**63)))
         for image in made:
             assert image.decode(good, scratch, 1).size
+
+
+@pytest.mark.parametrize("mode", ["RGB", "CMYK"])  # decoded by toolkit's call of libjpeg-turbo, and by PIL
+@pytest.mark.parametrize("scans", [64, 65])
+def test_a_jpeg_of_many_scans_is_refused(mode: str, scans: int) -> None:
+    data = encode(picture(1, 64, 48).convert(mode), progressive=True)
+    more = scans - count_scans(data)
+    last = data.rindex(b"\xff\xda")
+    bomb = data[:-2] + data[last:-2] * more + b"\xff\xd9"
+    assert count_scans(bomb) == scans
+    try:
+        decode(bomb)
+        said = ""
+    except ValueError as error:  # of 64 too: the last scan refines what is refined
+        said = str(error)
+    assert ("scans" in said and "write it anew with fewer" in said) is (scans == 65)
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_pictures_that_pil_decodes_are_turned(orientation: int) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    encoded = encode(picture(orientation, 700, 500), "PNG", exif=exif)  # of several bands
+    assert np.array_equal(decode(encoded), np.asarray(opened(encoded)))
+
+
+def test_rows_of_one_pixel_are_counted() -> None:
+    """PIL keeps four bytes and a pointer of each; one byte was counted, so a narrow picture took more than allowed."""
+    buffer = io.BytesIO()
+    Image.new("L", (1, 100_000)).save(buffer, "PNG")
+    with open_picture(buffer.getvalue()) as image:
+        assert bytes_to_decode(image, 3) >= 100_000 * (4 + 8 + 3)
+
+
+def test_a_tile_larger_than_the_picture_is_counted() -> None:
+    encoded = encode(picture(1, 40, 30), "TIFF", compression="tiff_lzw", tiffinfo={278: 30})
+    assert decode(encoded, max_pixels=40 * 30).shape == (30, 40, 3)
+    with open_picture(encoded) as image:
+        assert block_pixels(image) == 40 * 30
+        image.tag_v2[322] = image.tag_v2[323] = 60_000
+        assert block_pixels(image) == 60_000**2
+        assert bytes_to_decode(image, 3) > 60_000**2
+
+
+MEASURE = """
+import sys
+from toolkit.image_formats import open_picture, size_before_opening
+from toolkit.pipelines.image_decode import decode_with_pil
+from toolkit.pipelines.image_memory import bytes_to_decode
+from toolkit.pipelines.jpeg_scans import count_scans
+from toolkit.pipelines.spec import DEFAULT_DECODE
+
+def status(name):
+    return next(int(line.split()[1]) << 10 for line in open("/proc/self/status") if line.startswith(name))
+
+large, small = (open(path, "rb").read() for path in sys.argv[1:])
+decode_with_pil(small, DEFAULT_DECODE)  # modules, tables
+with open_picture(large) as image:
+    counted = bytes_to_decode(image, 3, count_scans(large) if image.format == "JPEG" else 1)
+before = status("VmRSS:")
+open("/proc/self/clear_refs", "w").write("5")  # the peak begins anew
+pixels = decode_with_pil(large, DEFAULT_DECODE)
+print(status("VmHWM:") - before, counted, pixels.nbytes)
+"""
+MEASURED: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "one bit": ("1", "PNG", {}),
+    "gray": ("L", "PNG", {}),
+    "palette": ("P", "GIF", {}),
+    "alpha": ("RGBA", "PNG", {}),
+    "rows": ("RGB", "BMP", {}),
+    "one strip": ("RGB", "TIFF", {"compression": "tiff_lzw", "tiffinfo": {278: 2400}}),
+    "lossless": ("RGBA", "WEBP", {"lossless": True}),
+    "progressive": ("CMYK", "JPEG", {"progressive": True}),
+}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="peaks of memory are Linux's")
+@pytest.mark.parametrize("kind", MEASURED)
+def test_what_pil_takes_is_what_is_counted(kind: str, tmp_path: Path) -> None:
+    mode, format, options = MEASURED[kind]
+    for name, side in (("large", 2400), ("small", 24)):
+        made = Image.linear_gradient("L").resize((side, side)).convert("RGB").convert(mode)
+        made.save(tmp_path / name, format, **options)
+    command = [sys.executable, "-c", MEASURE, tmp_path / "large", tmp_path / "small"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True)
+    peak, counted, pixels = map(int, ran.stdout.split())
+    assert pixels == 3 * 2400**2
+    assert peak <= counted + (4 << 20)
+    assert counted <= 1.6 * peak  # nor much more than that

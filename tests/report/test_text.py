@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from toolkit.report.documents import document
-from toolkit.report.text import bytes_text, count, number, plain, size_text
+from toolkit.report.text import bytes_text, count, number, size_text
 
 
 def test_numbers() -> None:
@@ -20,11 +20,6 @@ def test_numbers() -> None:
     assert bytes_text(1) == "1 byte"
     assert bytes_text(100_000_000) == "100,000,000 bytes (95.4 MiB)"
     assert (count(1, "sample"), count(1200, "sample")) == ("1 sample", "1,200 samples")
-
-
-def test_plain_text_moves_no_cursor() -> None:
-    assert plain("a b é 花") == "a b é 花"
-    assert plain("\x1b[2J\n\udcff") == "\\x1b[2J\\n\\udcff"
 
 
 def test_document() -> None:

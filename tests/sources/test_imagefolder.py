@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+from pictures import encode, picture
 
 from toolkit.errors import NotFoundError, SourceError, UsageError
 from toolkit.sources.imagefolder import (
@@ -50,7 +51,12 @@ def test_class_ids_follow_torchvision(tmp_path: Path) -> None:
             Entry("éclair/4.tif", f"{tmp_path}/éclair/4.tif", 3, 1),
         ]
     }
-    assert (scan.skipped_hidden, scan.skipped_not_images, scan.skipped_loops, scan.rejects) == (0, 0, 0, [])
+    assert (
+        scan.skipped["hidden"],
+        scan.skipped["not_images"] + scan.skipped["annotations"],
+        scan.skipped["loops"],
+        scan.rejects,
+    ) == (0, 0, 0, [])
 
 
 def test_order_is_by_path_parts(tmp_path: Path) -> None:
@@ -194,7 +200,7 @@ def test_split_order_and_an_empty_split(tmp_path: Path) -> None:
     scan = scan_imagefolder(tmp_path)
     assert list(scan.splits) == ["train", "val", "valid", "validation", "test"]
     assert scan.splits["val"] == []
-    assert scan.skipped_not_images == 1
+    assert scan.skipped["not_images"] + scan.skipped["annotations"] == 1
 
 
 @pytest.mark.parametrize("other", ["Train", "extra", "training"])
@@ -210,7 +216,7 @@ def test_hidden_folders_do_not_hide_the_split_level(tmp_path: Path) -> None:
     grow(tmp_path, "train/a/1.jpg", ".git/x.jpg", "__MACOSX/y.jpg", ".DS_Store")
     scan = scan_imagefolder(tmp_path)
     assert labels(scan) == {"train/a/1.jpg": 0}
-    assert scan.skipped_hidden == 3
+    assert scan.skipped["hidden"] == 3
 
 
 def test_split_level_without_labels(tmp_path: Path) -> None:
@@ -229,12 +235,19 @@ def test_image_beside_split_folders(tmp_path: Path) -> None:
     assert {split: len(entries) for split, entries in scan.splits.items()} == {"val": 1}
 
 
+def test_image_of_another_name_beside_split_folders(tmp_path: Path) -> None:
+    grow(tmp_path, "train/a/1.jpg", "val/a/2.jpg")
+    (tmp_path / "x.img").write_bytes(encode(picture(1)))
+    with pytest.raises(SourceError, match=r"'x\.img' lies beside them \(1 image in all\)"):
+        scan_imagefolder(tmp_path)
+
+
 def test_one_split_keeps_the_ids_of_all(tmp_path: Path) -> None:
     grow(tmp_path, "train/ant/1.jpg", "train/dog/2.jpg", "val/dog/3.jpg", ".hidden", "val/.hidden")
     scan = scan_imagefolder(tmp_path, ImageFolderOptions(split="val"))
     assert scan.classes == ("ant", "dog")
     assert scan.splits == {"val": [Entry("val/dog/3.jpg", f"{tmp_path}/val/dog/3.jpg", 1, 1)]}
-    assert scan.skipped_hidden == 1
+    assert scan.skipped["hidden"] == 1
     flat = scan_imagefolder(grow(tmp_path, "test/4.jpg"), ImageFolderOptions(split="test"))
     assert flat.classes is None
 

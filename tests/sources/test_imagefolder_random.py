@@ -93,8 +93,8 @@ def test_random_trees(tree: list[tuple[list[str], str | None]], rng: random.Rand
         assert all(len(entry.key.split("/")) == 1 for entry in entries if entry.label is None)
         assert all(entry.bytes == os.path.getsize(entry.path) for entry in entries)
         files = sum(len(files) for _, _, files in os.walk(root))
-        assert files == len(entries) + scan.skipped_not_images
-        assert (scan.rejects, scan.skipped_hidden, scan.skipped_loops) == ([], 0, 0)
+        assert files == len(entries) + scan.skipped["not_images"] + scan.skipped["annotations"]
+        assert (scan.rejects, scan.skipped["hidden"], scan.skipped["loops"]) == ([], 0, 0)
         unlabelled = scan_imagefolder(root, ImageFolderOptions(label_mode=LabelMode.NONE))
         assert [entry.key for entry in unlabelled.splits["train"]] == [entry.key for entry in entries]
         assert looks_like_imagefolder(root)

@@ -57,13 +57,24 @@ def test_damaged_files_are_known_by_their_names(tmp_path: Path, name: str, kind:
 
 def test_where_nothing_is(tmp_path: Path) -> None:
     with pytest.raises(
-        SourceError, match=r"nothing to pack in .*: no files\. Looked for images .*Parquet, TFRecord, .*by name for"
+        SourceError,
+        match=r"nothing to pack in .*: no files\. Looked by name for images .* content for images, P",
     ):
         find_kind([str(tmp_path)])
     (tmp_path / "notes").write_text("x")
     (tmp_path / "more.pdf").write_text("x")
-    with pytest.raises(SourceError, match=r"2 files\. Looked for"):
+    with pytest.raises(SourceError, match=r"2 files\. Looked by name for"):
         find_kind([str(tmp_path)])
+
+
+def test_an_image_behind_many_other_files(tmp_path: Path) -> None:
+    """Further down than the first files, an image is found by content as well as by name."""
+    for number in range(250):
+        (tmp_path / f"{number:03d}.log").write_bytes(b"\0")
+    put_image = tmp_path / "z/picture.img"
+    put_image.parent.mkdir()
+    put_image.write_bytes(encode(picture(1)))
+    assert find_kind([str(tmp_path)]) is SourceKind.IMAGEFOLDER
 
 
 def test_text_is_what_nothing_else_is(tmp_path: Path) -> None:

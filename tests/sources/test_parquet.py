@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from parquet_inputs import packed, rejected, samples, values, write
-from pictures import encode, picture
+from pictures import NO_PICTURE, encode, picture
 
 import toolkit
 from toolkit.errors import RejectsError, UsageError
@@ -274,7 +274,7 @@ def test_bad_images_are_rejected_with_reason_and_place(tmp_path: Path) -> None:
     found = rejected(source, tmp_path / "ds")
     assert [(reject.key, reject.reason) for reject in found] == [
         ("x.parquet#1", "column 'image': image bytes are not in the file"),
-        ("x.parquet#2", "column 'image': not an image: no header that is known"),
+        ("x.parquet#2", f"column 'image': {NO_PICTURE}"),
         ("x.parquet#3", "column 'image': no bytes"),
         ("x.parquet#4", found[3].reason),
     ]
@@ -319,3 +319,13 @@ def test_audio_of_datasets_is_no_image(tmp_path: Path) -> None:
     pq.write_table(table.replace_schema_metadata(metadata), tmp_path / "x.parquet")
     packed(tmp_path / "x.parquet", tmp_path / "ds")
     assert values(tmp_path / "ds", "a") == [{"bytes": b"RIFF", "path": "x.wav"}]
+
+
+def test_bytes_in_a_dictionary_are_bytes(tmp_path: Path) -> None:
+    for name, first in (("image", encode(picture(1))), ("bytes", b"none")):
+        column = pa.array([first, None, first], pa.binary()).dictionary_encode()
+        write(tmp_path / f"{name}.parquet", {"data": column})
+        packed(tmp_path / f"{name}.parquet", tmp_path / name)
+        assert values(tmp_path / name, "data") == [first, None, first]
+        job = PackJob(source=str(tmp_path / f"{name}.parquet"), dataset=str(tmp_path / "no"))
+        assert plan(job).columns == {"data": name}

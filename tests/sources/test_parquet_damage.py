@@ -52,7 +52,7 @@ def test_empty_files_are_fine(tmp_path: Path) -> None:
     write(tmp_path / "src/c.parquet", {"n": pa.array([], pa.int64())})
     packed(tmp_path / "src", tmp_path / "ds")
     assert [s["n"] for s in samples(tmp_path / "ds")] == [1]
-    with pytest.raises(SourceError, match="not one sample"):
+    with pytest.raises(SourceError, match=r"c\.parquet' holds no samples$"):
         packed(tmp_path / "src/c.parquet", tmp_path / "none")
 
 
@@ -154,7 +154,7 @@ def test_a_file_changed_during_the_pack_is_refused(folder: Path) -> None:
 
 def test_no_input(tmp_path: Path) -> None:
     (tmp_path / "src").mkdir()
-    with pytest.raises(SourceError, match=r"\.parquet, \.pq"):
+    with pytest.raises(SourceError, match=r"no input file in .*; passed over: nothing"):
         packed(tmp_path / "src", tmp_path / "ds")
     with pytest.raises(NotFoundError):
         packed(tmp_path / "sr", tmp_path / "ds")
@@ -167,13 +167,11 @@ def test_columns_of_one_name_are_refused(tmp_path: Path) -> None:
 
 
 def test_looks_like_parquet(folder: Path, tmp_path: Path) -> None:
-    assert looks_like_parquet(str(folder))
     assert looks_like_parquet(str(folder / "b.parquet"))
     (tmp_path / "x.parquet").write_bytes(b"PAR1")
     (tmp_path / "y.parquet").write_bytes(b"not at all PAR1")
     (tmp_path / "z.pq").write_bytes(b"")
-    (tmp_path / "empty").mkdir()
-    for name in ("x.parquet", "y.parquet", "z.pq", "empty", "none"):
+    for name in ("x.parquet", "y.parquet", "z.pq"):
         assert not looks_like_parquet(str(tmp_path / name))
     (folder / "b.parquet").rename(tmp_path / "anything")
     assert looks_like_parquet(str(tmp_path / "anything"))

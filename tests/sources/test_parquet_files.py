@@ -64,7 +64,7 @@ def test_slices_are_runs_of_row_groups_within_the_size(tmp_path: Path) -> None:
     survey = source.survey()
     assert [(part.number, part.samples) for part in survey.slices] == [(0, 2), (1, 1), (2, 1), (3, 2)]
     assert pickle.loads(pickle.dumps(survey.slices)) == survey.slices
-    assert all(type(value) in (int, str, FileState) for part in survey.slices for value in part.payload)  # type: ignore[attr-defined]
+    assert all(type(value) in (int, str, tuple, FileState) for part in survey.slices for value in part.payload)  # type: ignore[attr-defined]
     for part in survey.slices:
         assert sum(rows.read_bytes for rows in source.read(survey, part)) == part.bytes
     lengths = [len(blob) for rows in read_all(source, survey) for blob in rows.batch.column("b").to_pylist()]
@@ -122,7 +122,9 @@ def test_columns_with_dots_and_strange_names(tmp_path: Path) -> None:
 def test_an_index_of_pandas_is_left_out_unless_asked_for(tmp_path: Path) -> None:
     write(tmp_path / "src/a.parquet", {"n": [1], "__index_level_0__": [7]})
     write(tmp_path / "src/b.parquet", {"n": [2]})
-    assert packed(tmp_path / "src", tmp_path / "ds").skipped == {"pandas_index": 1}
+    result = packed(tmp_path / "src", tmp_path / "ds")
+    assert result.skipped["pandas_index"] == sum(result.skipped.values()) == 1
+    assert result.skipped_names == {"pandas_index": ("__index_level_0__",)}
     assert [s["n"] for s in samples(tmp_path / "ds")] == [1, 2]
     packed(tmp_path / "src/a.parquet", tmp_path / "key", key="__index_level_0__")
     assert samples(tmp_path / "key") == [{"__key__": "7", "n": 1}]
@@ -248,7 +250,8 @@ def test_links_back_to_a_folder_are_not_followed(tmp_path: Path) -> None:
     (tmp_path / "src/a/loop").symlink_to("..")
     (tmp_path / "src/linked").symlink_to(tmp_path / "other")
     (tmp_path / "other/back").symlink_to(tmp_path / "src/a")
-    packed(tmp_path / "src", tmp_path / "ds")
+    result = packed(tmp_path / "src", tmp_path / "ds", follow_links=True)
+    assert result.skipped_names == {"loops": ("a/loop", "linked/back/loop")}
     keys = [sample["__key__"] for sample in samples(tmp_path / "ds")]
     assert keys == ["a/x.parquet#0", "linked/back/x.parquet#0", "linked/y.parquet#0"]
 

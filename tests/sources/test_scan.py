@@ -11,8 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from pictures import encode, picture
 
-from toolkit.errors import StorageError
+from toolkit.errors import SourceError, StorageError
 from toolkit.sources import scan as scan_module
 from toolkit.sources.imagefolder import (
     ImageFolderOptions,
@@ -21,6 +22,7 @@ from toolkit.sources.imagefolder import (
     scan_imagefolder,
 )
 from toolkit.sources.reject import Reject
+from toolkit.sources.scan import Met, walk_images
 
 NOBODY = 65534
 
@@ -49,7 +51,7 @@ def test_hidden_names_are_counted(tmp_path: Path) -> None:
     scan = scan_imagefolder(tmp_path)
     assert keys(scan) == ["a/1.jpg"]
     assert scan.classes == ("a",)
-    assert scan.skipped_hidden == 5
+    assert scan.skipped["hidden"] == 5
 
 
 def test_other_extensions_are_counted(tmp_path: Path) -> None:
@@ -62,7 +64,7 @@ def test_other_extensions_are_counted(tmp_path: Path) -> None:
         put(tmp_path, name)
     scan = scan_imagefolder(tmp_path)
     assert sorted(keys(scan)) == sorted(images)
-    assert scan.skipped_not_images == len(others)
+    assert scan.skipped["not_images"] + scan.skipped["annotations"] == len(others)
 
 
 # --- rejects ------------------------------------------------------------------------------------------------
@@ -86,7 +88,7 @@ def test_rejects_name_file_and_reason(tmp_path: Path) -> None:
         "a/null.jpg": "not a regular file",
         "a/socket.jpg": "not a regular file",
     }
-    assert scan.skipped_not_images == 2
+    assert scan.skipped["not_images"] + scan.skipped["annotations"] == 2
 
 
 def test_only_rejects_are_left_to_the_caller(tmp_path: Path) -> None:
@@ -108,7 +110,7 @@ def test_file_name_that_is_not_utf8(tmp_path: Path) -> None:
         Reject(f"{tmp_path}/a/caf\\xe9.jpg", "a/caf\\xe9.jpg", "name is not valid UTF-8"),
         Reject(f"{tmp_path}/a/\\xff/2.jpg", "a/\\xff/2.jpg", "name is not valid UTF-8"),
     ]
-    assert scan.skipped_not_images == 1
+    assert scan.skipped["not_images"] + scan.skipped["annotations"] == 1
 
 
 def test_source_path_that_is_not_utf8_is_no_reason_to_reject(tmp_path: Path) -> None:
@@ -154,11 +156,48 @@ def test_links_are_followed(tmp_path: Path) -> None:
     put(other, "blob", b"xyz")
     os.symlink(other, root / "b")
     os.symlink(other / "blob", root / "a/3.png")
-    scan = scan_imagefolder(root)
+    scan = scan_imagefolder(root, ImageFolderOptions(follow_links=True))
     assert [(entry.key, entry.label, entry.bytes) for entry in scan.splits["train"]] == [
         *(("a/1.jpg", 0, 1), ("a/3.png", 0, 3), ("b/2.jpg", 1, 3)),
     ]
-    assert scan.skipped_not_images == 1
+    assert scan.skipped["not_images"] + scan.skipped["annotations"] == 1
+
+
+def test_links_out_of_the_source_are_rejects_by_name(tmp_path: Path) -> None:
+    root, other = tmp_path / "root", tmp_path / "other"
+    put(root, "a/1.jpg")
+    put(other, "2.jpg", b"xyz")
+    os.symlink(other, root / "b")
+    os.symlink(other / "2.jpg", root / "a/3.png")
+    os.symlink("1.jpg", root / "a/4.jpg")
+    scan = scan_imagefolder(root)
+    assert [entry.key for entry in scan.splits["train"]] == ["a/1.jpg", "a/4.jpg"]
+    reason = "symbolic link that leads out of the source (--follow-links follows it)"
+    assert [(reject.key, reject.reason) for reject in scan.rejects] == [("a/3.png", reason), ("b", reason)]
+    assert scan.classes == ("a", "b")  # ids don't move when the link is followed
+    put(tmp_path, "split/train/a/1.jpg")
+    os.symlink(other, tmp_path / "split/val")
+    with pytest.raises(SourceError, match=r"the split folder 'val' .* leads out of the source, to .*--follow-links"):
+        scan_imagefolder(tmp_path / "split")
+    os.symlink(root, tmp_path / "given")  # what is given may be a link itself
+    assert len(scan_imagefolder(tmp_path / "given").splits["train"]) == 2
+
+
+def test_what_lies_beside_images_is_named(tmp_path: Path) -> None:
+    put(tmp_path, "a/1.jpg")
+    for name in ("metadata.csv", "a/metadata.jsonl", "a/1.JSON", "README", "a/.x"):
+        put(tmp_path, name)
+    scan = scan_imagefolder(tmp_path)
+    assert scan.skipped_names == {
+        "annotations": ("a/1.JSON", "a/metadata.jsonl", "metadata.csv"),
+        "hidden": ("a/.x",),
+        "not_images": ("README",),
+    }
+    put(tmp_path / "splits", "train/a/1.jpg")
+    put(tmp_path / "splits", "metadata.csv")
+    assert scan_imagefolder(tmp_path / "splits").skipped_names == {"annotations": ("metadata.csv",)}
+    scan = scan_imagefolder(tmp_path, ImageFolderOptions(exclude=("splits",)))
+    assert scan.skipped_names["annotations"][-1] == "splits/metadata.csv"
 
 
 def test_loops_are_left(tmp_path: Path) -> None:
@@ -176,7 +215,7 @@ def test_loops_are_left(tmp_path: Path) -> None:
         *("b/2.jpg", "b/to_a/x/1.jpg"),
     ]
     # self, a/up, a/x/root, a/to_b/to_a; and b/to_a/to_b, b/to_a/up, b/to_a/x/root
-    assert scan.skipped_loops == 7
+    assert scan.skipped["loops"] == 7
 
 
 def test_loops_above_a_split_folder(tmp_path: Path) -> None:
@@ -187,7 +226,7 @@ def test_loops_above_a_split_folder(tmp_path: Path) -> None:
     scan = scan_imagefolder(tmp_path)
     assert keys(scan) == ["train/a/1.jpg", "val/a/2.jpg"]
     assert scan.classes == ("a",)
-    assert scan.skipped_loops == 2
+    assert scan.skipped["loops"] == 2
     assert scan_imagefolder(tmp_path, ImageFolderOptions(split="val")).classes == ("a",)
 
 
@@ -210,7 +249,7 @@ def test_broken_links(tmp_path: Path) -> None:
     # A broken link without an extension may have been a folder of images.
     broken = ("a/2.jpg", "a/3.jpg", "a/4.jpg", "a/5.jpg", "a/7", "cats")
     assert reasons(scan) == dict.fromkeys(broken, "broken symbolic link")
-    assert scan.skipped_not_images == 2
+    assert scan.skipped["not_images"] + scan.skipped["annotations"] == 2
 
 
 def test_broken_link_to_a_split_folder(tmp_path: Path) -> None:
@@ -317,4 +356,26 @@ def test_unreadable_folder_behind_a_link() -> None:
         os.symlink("../locked/b", f"{root}/images/b")
         os.chmod(f"{root}/locked", 0o000)
         with pytest.raises(StorageError, match=f"Can't read '{root}/images/b'"):
-            scan_imagefolder(f"{root}/images")
+            scan_imagefolder(f"{root}/images", ImageFolderOptions(follow_links=True))
+
+
+def test_images_are_found_by_content_too(tmp_path: Path) -> None:
+    folder = tmp_path / "a"
+    folder.mkdir()
+    jpeg, tiff = encode(picture(1)), encode(picture(1), "TIFF")
+    for name, data in {
+        "x.jpe": jpeg,
+        "no-extension": jpeg,
+        "x.avif": b"\0\0\0\x1cftypavif\0\0\0\0mif1miaf",
+        "x.PBM": encode(picture(1).convert("1"), "PPM"),
+        "raw.NEF": tiff,  # a camera's, whose thumbnail is no sample
+        "notes.txt": b"BMW, P1 and other words",
+        "empty": b"",
+        "y.jpg": b"not looked at",
+    }.items():
+        (folder / name).write_bytes(data)
+    os.mkfifo(folder / "pipe")
+    met = Met()
+    found = [each.key for each in walk_images(str(tmp_path), met)]
+    assert found == ["a/no-extension", "a/x.PBM", "a/x.avif", "a/x.jpe", "a/y.jpg"]
+    assert met.skips.counts["not_images"] == 4

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from sources.tars import FORMATS, tar_bytes, write
 
 from toolkit.errors import NotFoundError, SourceError, StorageError
-from toolkit.sources.tar import FILE, FOLDER, LINK, OTHER, SPARSE, Member, is_tar, open_tar
+from toolkit.sources.tar import FILE, FOLDER, LINK, OTHER, SPARSE, Ending, Member, is_tar, open_tar
 
 FILES = [("a.txt", b"x" * 100), ("b/c.bin", bytes(range(256)) * 9), ("empty", b""), ("d", b"y" * 512)]
 
@@ -150,6 +150,31 @@ def test_an_end_without_end_blocks_is_one_and_an_archive_of_nothing_is_empty(tmp
 
 
 @pytest.mark.parametrize("name", ["x.tar", "x.tar.gz", "x.tar.zst"])
+def test_how_a_tar_ends_is_told(tmp_path: Path, name: str) -> None:
+    data = tar_bytes(FILES)
+    end = len(data.rstrip(b"\0")) + -len(data.rstrip(b"\0")) % 512
+    endings = {
+        data: Ending.MARKER,
+        data[: end + 1024]: Ending.MARKER,
+        data[: end + 512]: Ending.MARKER,
+        data[:end] + bytes(64 * 1024): Ending.MARKER,  # a tar may be written in records of many blocks
+        data[:end]: Ending.NO_MARKER,
+        data[: end + 511]: Ending.NO_MARKER,
+        data[:end] + bytes(512 * 1024): Ending.ZEROS,
+        data + bytes(512 * 1024) + b"x": Ending.OTHER,
+        data + padded(b"x") + bytes(512 * 1024): Ending.OTHER,
+    }
+    for written, ending in endings.items():
+        with open_tar(str(write(tmp_path / name, written)), chunk_bytes=512) as tar:
+            assert tar.ending is None
+            assert [member.name for member in tar.members()] == [file for file, _ in FILES]
+            assert tar.ending is ending
+        with open_tar(str(tmp_path / name), chunk_bytes=512) as tar:
+            list(tar.members(512))
+            assert tar.ending is None
+
+
+@pytest.mark.parametrize("name", ["x.tar", "x.tar.gz", "x.tar.zst"])
 def test_every_cut_is_found(tmp_path: Path, name: str) -> None:
     data = tar_bytes(FILES)
     size = sum(512 + len(padded(content)) for _, content in FILES)
@@ -200,7 +225,8 @@ def test_a_header_with_any_byte_changed_is_found(tmp_path: Path) -> None:
         (with_sum(bytearray(header(b"a", 0)[:124] + b"12_3" + header(b"a", 0)[128:])), "isn't octal"),
         (with_sum(bytearray(header(b"a", 0)[:124] + b"9" + header(b"a", 0)[125:])), "isn't octal"),
         (tar_bytes(FILES) + tar_bytes(FILES), "another archive begins"),
-        (b"BZh91AY&SY", "is bzip2"),
+        (b"BZh91AY&SY", "cut short near byte 10"),
+        (b"\xfd7zXZ\0" + bytes(20), "the compressed data is damaged"),
         (b"PK\x03\x04", "is zip"),
     ],
 )

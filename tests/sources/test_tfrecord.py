@@ -299,12 +299,12 @@ def test_folder_is_told_by_content_or_name(tmp_path: Path) -> None:
     write(tmp_path / "in/a/data", many(2))
     (tmp_path / "in/dataset_info.json").write_text("{}")
     result = pack(job(tmp_path / "in", tmp_path / "out"))
-    assert (result.samples, result.skipped["not_tfrecord"]) == (2, 1)
+    assert (result.samples, result.skipped_names) == (2, {"other_kinds": ("dataset_info.json",)})
     (tmp_path / "in/b.tfrecord").write_text("{}")
     with pytest.raises(SourceError, match=r"b\.tfrecord.*record 0 at byte 0.*no TFRecord"):
         plan(job(tmp_path / "in", tmp_path / "out2"))
     assert plan(job(tmp_path / "in", tmp_path / "out2", exclude=("b.*",))).splits["train"].samples == 2
-    with pytest.raises(SourceError, match="no TFRecord file"):
+    with pytest.raises(SourceError, match=r"passed over: 3 excluded|1 other kinds"):
         plan(job(tmp_path / "in", tmp_path / "out2", include=("*.json",)))
     with pytest.raises(NotFoundError):
         plan(job(tmp_path / "gone", tmp_path / "out2"))
@@ -325,6 +325,4 @@ def test_looks_like_tfrecord(tmp_path: Path) -> None:
         (content[:12], True),
     ):
         (tmp_path / "x").write_bytes(data)
-        assert looks_like_tfrecord(tmp_path / "x") is expected
-    assert not looks_like_tfrecord(tmp_path)
-    assert not looks_like_tfrecord(tmp_path / "gone")
+        assert looks_like_tfrecord(str(tmp_path / "x")) is expected

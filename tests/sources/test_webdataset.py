@@ -106,11 +106,8 @@ def test_tars_of_gnu_tar_from_a_folder(tmp_path: Path) -> None:
     got = packed(tmp_path / "x.tar", tmp_path / "ds")
     assert [sample["__key__"] for sample in got] == [f"./a/{i:04d}" for i in range(5)]
     planned = plan(job(tmp_path / "x.tar", tmp_path / "ds2"))
-    assert planned.skipped == {
-        **dict.fromkeys(("hidden", "meta", "missing", "no_extension", "other_types", "sparse"), 0),
-        "folders": 2,
-        "links": 2,
-    }
+    assert {reason: number for reason, number in planned.skipped.items() if number} == {"folders": 2, "links": 2}
+    assert planned.skipped_names["links"] == ("x.tar:./a/9998.jpg", "x.tar:./a/9999.jpg")
 
 
 def test_grouping_is_that_of_webdataset(tmp_path: Path) -> None:
@@ -361,17 +358,12 @@ def test_a_key_in_two_tars_is_told(tmp_path: Path) -> None:
 def test_looks_like_webdataset(tmp_path: Path) -> None:
     data = tar_bytes(samples(1))
     for name in ("x.tar", "x.tgz", "x.tar.zst", "shard.bin"):
-        assert looks_like_webdataset(write(tmp_path / "yes" / name, data))
-    assert looks_like_webdataset(tmp_path / "yes")
-    assert looks_like_webdataset(tmp_path / "yes/x.{tar,tgz}")
+        assert looks_like_webdataset(str(write(tmp_path / "yes" / name, data)))
     (tmp_path / "no").mkdir()
-    assert not looks_like_webdataset(tmp_path / "no")
     (tmp_path / "no/x.tar").write_bytes(b"PK\x03\x04")
     (tmp_path / "no/x.gz").write_bytes(b"\x1f\x8b")
-    assert not looks_like_webdataset(tmp_path / "no")
-    assert not looks_like_webdataset(tmp_path / "no/x.gz")
-    with pytest.raises(NotFoundError):
-        looks_like_webdataset(tmp_path / "none")
+    assert not looks_like_webdataset(str(tmp_path / "no/x.tar"))
+    assert not looks_like_webdataset(str(tmp_path / "no/x.gz"))
 
 
 def test_only_the_parts_that_are_asked_for_are_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

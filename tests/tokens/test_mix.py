@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Sequence
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,7 @@ from toolkit.tokens.mix_plan import CYCLE_ROWS, MixPlan
 
 SIZES = {"news": 9_000, "books": 30_000, "code": 1_234}
 WEIGHTS = {"news": 2, "books": 1, "code": 0.5}
-WEIGHT = st.sampled_from([0.001, 0.3, 1.0, 7.0])
+WEIGHT = st.sampled_from([0.01, 0.3, 1.0, 7.0])
 
 
 @pytest.fixture(scope="session")
@@ -83,6 +85,52 @@ def test_weights_are_met_exactly_in_every_cycle_and_renormalised_when_a_source_e
     np.testing.assert_array_equal(endless.given(10**12), np.array([75, 25]) * 10**10)
 
 
+@pytest.mark.parametrize(
+    ("weights", "quotas"),
+    [
+        ([1.5e308, 0.5e308], [3072, 1024]),  # their sum is beyond float64
+        ([5e-324, 5e-324], [2048, 2048]),
+        ([4095, 1], [4095, 1]),
+        ([1.0] * 4096, [1] * 4096),
+        ([1 / 3] * 3, [1366, 1365, 1365]),
+        ([0.1] * 10 + [0.2] * 15, [102] * 10 + [205] * 10 + [205] * 5),
+    ],
+)
+def test_a_cycle_has_each_source_s_share_whatever_the_weights_size(weights: list[float], quotas: list[int]) -> None:
+    plan = MixPlan([10**6] * len(weights), weights, 0, repeat=True)
+    given = plan.given(CYCLE_ROWS)
+    assert given.sum() == CYCLE_ROWS
+    assert np.abs(given - np.array(quotas)).max() <= 1
+    total = sum(map(Fraction, weights))
+    shares = [float(Fraction(weight) / total * CYCLE_ROWS) for weight in weights]
+    assert np.abs(given - np.array(shares)).max() < 1
+    np.testing.assert_array_equal(plan.given(10**6 * CYCLE_ROWS), given * 10**6)
+
+
+@pytest.mark.parametrize(
+    ("weights", "said"),
+    [
+        ([1.0] * 4097, r"weight 1\.0 is 1 row in 4097 of this mix of 4097 sources.*at least 1 row in 4096"),
+        ([1.0, 1e-4], r"weight 0\.0001 is 1 row in 10001 of this mix"),
+        ([1e308, 1e-308], r"weight 1e-308 is 1 row in \S+ of this mix"),
+        ([1.0] * 4000 + [0.5, 1000.0], r"weight 0\.5 is 1 row in 10001 of this mix of 4002"),
+    ],
+)
+def test_a_share_that_a_cycle_can_not_give_is_refused_with_the_number(weights: list[float], said: str) -> None:
+    for repeat in (True, False):
+        with pytest.raises(UsageError, match=said):
+            MixPlan([10] * len(weights), weights, 0, repeat=repeat)
+
+
+def test_many_sources_end_one_after_the_other() -> None:
+    rows = list(range(1, 400))
+    plan = MixPlan(rows, [1.0] * len(rows), 1, repeat=False)
+    np.testing.assert_array_equal(plan.given(plan.rows), rows)
+    sources, numbers = plan.sources(0, plan.rows)
+    for source in (0, 1, 57, 398):
+        np.testing.assert_array_equal(numbers[sources == source], np.arange(rows[source]))
+
+
 @pytest.mark.parametrize("world", [1, 2])
 def test_a_mix_gives_every_token_of_every_source_once(datasets: dict[str, toolkit.Dataset], world: int) -> None:
     ranks = [list(mix(datasets, batch_size=8 // world, rank=r, world_size=world, targets=True)) for r in range(world)]
@@ -139,9 +187,27 @@ def test_a_state_resumes_with_another_batch_size_and_more_ranks(datasets: dict[s
             mix(datasets, **change).load_state_dict(state)
 
 
+def test_a_state_of_sources_in_another_order_is_refused(datasets: dict[str, toolkit.Dataset]) -> None:
+    """Rows are dealt by a source's number: in another order, other rows would follow, some of them twice."""
+    stream = mix(datasets)
+    next(iter(stream))
+    state = json.loads(json.dumps(stream.state_dict(), sort_keys=True))
+    stream.close()
+    backwards = dict(reversed(datasets.items()))
+    with pytest.raises(UsageError, match=r"sources \[\['news'.*\[\['code'.*go on elsewhere"):
+        mix(backwards).load_state_dict(state)
+    again = mix(datasets, weights=dict(reversed(WEIGHTS.items())))  # the datasets' order is the one that counts
+    again.load_state_dict(state)
+    np.testing.assert_array_equal(next(iter(again))["tokens"], list(mix(datasets))[1]["tokens"])
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
+        ({"weights": {**WEIGHTS, "code": "1"}}, "weight of 'code' must be a number, got '1'"),
+        ({"weights": {**WEIGHTS, "code": True}}, "weight of 'code' must be a number, got True"),
+        ({"weights": {**WEIGHTS, "code": 10**5000}}, "weight of 'code' is beyond float64"),
+        ({"weights": {**WEIGHTS, "code": Fraction(10**400)}}, "weight of 'code' is beyond float64"),
         ({"weights": {"news": 1, "books": 1}}, "'code' has no weight"),
         ({"weights": {**WEIGHTS, "cod": 1}}, "Did you mean 'code'"),
         ({"weights": {**WEIGHTS, "code": 0}}, "positive"),

@@ -24,10 +24,12 @@ import pytest
 import toolkit
 from toolkit import pack_tokens
 from toolkit.errors import ExistsError, NotFoundError, RejectsError, SourceError, UsageError
+from toolkit.format.schema import TokenEncoding
 from toolkit.loader.verify import Level, verify
 from toolkit.pack.job import KeyConflict, OnExisting, PackJob, PackResult
 from toolkit.pack.run import pack
 from toolkit.pack.versions import versions
+from toolkit.sources.text_tokenizer import parse_tokenizer
 from toolkit.tokens.run import OpenRun
 
 TEXTS = ["the cat sat on the mat", "", "héllo wörld 🐈", "a b c " * 50, "the end"]
@@ -213,6 +215,38 @@ def test_tokenizers_that_are_none(tmp_path: Path) -> None:
         job(tmp_path / "a.jsonl", tmp_path / "ds", tokenizer=str(tmp_path / "t.json"))
 
 
+def test_a_panic_of_the_package_is_an_error(tmp_path: Path) -> None:
+    """It is a BaseException, and ended commands as an unexpected one."""
+    pytest.importorskip("tokenizers", reason="pip install 'toolkit[tokens]'")
+    jsonl(tmp_path / "a.jsonl", ["the cat"])
+    model = {"type": "BPE", "vocab": {"a": 0, "b": 1}, "merges": ["a b"], "continuing_subword_prefix": "##"}
+    (tmp_path / "t.json").write_text(json.dumps({"version": "1.0", "added_tokens": [], "model": model}))
+    with pytest.raises(SourceError, match=r"t\.json' is no tokenizer\.json"):
+        job(tmp_path / "a.jsonl", tmp_path / "ds", tokenizer=str(tmp_path / "t.json"))
+
+
+@pytest.mark.parametrize(
+    "decoder",
+    [
+        {"type": "Sequence", "decoders": [{"type": "Replace", "pattern": {"String": "o"}, "content": "o" * 999}] * 4},
+        {"type": "Replace", "pattern": {"Regex": "(x+x+)+y"}, "content": ""},
+        {"type": "Sequence", "decoders": [{"type": "BPEDecoder", "suffix": ""}] * 60},
+    ],
+    ids=["growing", "regex", "doubling"],
+)
+def test_a_decoder_without_bounds_is_not_run(decoder: dict[str, object]) -> None:
+    """Of the first, `toolkit inspect` made 10^12 bytes out of a token, until the system ended it."""
+    pytest.importorskip("tokenizers", reason="pip install 'toolkit[tokens]'")
+    model = {"type": "WordLevel", "vocab": {"o": 0, "x" * 40: 1}, "unk_token": "o"}
+    file = json.dumps({"version": "1.0", "added_tokens": [], "decoder": decoder, "model": model}).encode()
+    encoding = TokenEncoding(vocabulary=2, tokenizer=hashlib.sha256(file).hexdigest())
+    assert parse_tokenizer(encoding, file) is None
+    plain = json.dumps({"version": "1.0", "added_tokens": [], "model": model}).encode()
+    known = parse_tokenizer(encoding, plain)
+    assert known is not None
+    assert known.decode([0, 0]) == "o o"
+
+
 def test_append_needs_the_same_tokenizer(tmp_path: Path) -> None:
     jsonl(tmp_path / "a.jsonl", ["one"])
     jsonl(tmp_path / "b.jsonl", ["two"])
@@ -331,7 +365,7 @@ def test_a_generator_that_fails_leaves_the_dataset_as_it_was(tmp_path: Path) -> 
     assert stored(tmp_path / "ds") == [[7], [8]]
     with pytest.raises(ExistsError):
         pack_tokens([[8]], tmp_path / "ds", vocabulary=10)
-    with pytest.raises(SourceError, match="not one sample"):
+    with pytest.raises(SourceError, match="holds no samples"):
         pack_tokens([], tmp_path / "new", vocabulary=10)
     pack_tokens([[]], tmp_path / "empty", vocabulary=10)
     with pytest.raises(UsageError, match="no tokens: column"):

@@ -16,6 +16,7 @@ from token_oracle import Packed
 import toolkit
 from toolkit._native.fit import fit_rows
 from toolkit.tokens.batch import TokenBatch
+from toolkit.tokens.packing import PackedDocuments
 
 
 def fitted(lengths: list[int], capacity: int, best: bool) -> tuple[list[int], list[int]]:
@@ -124,3 +125,20 @@ def test_documents_longer_than_a_shard_and_empty_ones(tmp_path: Path) -> None:
     np.testing.assert_array_equal(np.concatenate(rows), np.concatenate(stored))
     packed = list(ds.tokens(seq_len=4096, batch_size=2, pack="best"))
     assert sum(int(batch.mask.sum()) for batch in packed) == 50_005
+
+
+def test_threads_in_two_epochs_get_their_own(packed: Packed) -> None:
+    """A thread gave back what another had noted in between, so rows would have come from another epoch's order."""
+
+    class Between(PackedDocuments):
+        """Lets a thread in epoch 0 come between what one in epoch 1 does: behind its note."""
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            super().__setattr__(name, value)
+            if name == "_epoch" and value.number == 1:
+                assert self._order(0).number == 0
+
+    made = packed.open().tokens(seq_len=64, batch_size=2, pack="best", shuffle="block", threads=0)._packed
+    assert made is not None
+    made.__class__ = Between
+    assert [made._order(epoch).number for epoch in (0, 1, 0, 1)] == [0, 1, 0, 1]

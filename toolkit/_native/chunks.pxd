@@ -13,6 +13,8 @@ cdef extern from "chunks.h" nogil:
         TK_READ_CRC
         TK_READ_FAULT
         TK_READ_RANGE
+        TK_READ_TEXT
+        TK_READ_ITEMS
     ctypedef struct tk_body:
         const uint8_t *body
         int64_t length
@@ -30,6 +32,7 @@ cdef class Body:
     cdef readonly int64_t rows
     cdef readonly int64_t buffer_count
 
+cdef int guard() except -1
 cdef int checked_copy(
     const tk_body *body, int64_t start, int64_t n, uint8_t *dst, uint8_t *tmp, int64_t *bad
 ) noexcept nogil

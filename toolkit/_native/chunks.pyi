@@ -1,3 +1,6 @@
+from collections.abc import Callable
+from typing import Self
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -9,6 +12,8 @@ READ_NULL: int
 READ_CRC: int
 READ_FAULT: int
 READ_RANGE: int
+READ_TEXT: int
+READ_ITEMS: int
 
 def crc32c(data: _Bytes, crc: int = 0, *, table: bool = False) -> int: ...
 def crc32c_backend() -> str: ...
@@ -19,14 +24,21 @@ class ChunkSums:
 
 class ShardMap:
     length: int
-    def __init__(self, fd: int, length: int) -> None: ...
+    def __new__(cls, fd: int, length: int) -> Self: ...
 
 class Body:
     rows: int
     buffer_count: int
-    def __init__(
-        self, shard: ShardMap, offset: int, length: int, rows: int, sums: bytes, buffers: NDArray[np.int64]
-    ) -> None: ...
+    def __new__(
+        cls,
+        shard: ShardMap,
+        offset: int,
+        length: int,
+        rows: int,
+        sums: bytes,
+        buffers: NDArray[np.int64],
+        remember: bool = True,
+    ) -> Self: ...
     def buffer(self, number: int) -> tuple[int, int]: ...
     @property
     def checked_chunks(self) -> int: ...
@@ -34,6 +46,7 @@ class Body:
 
 class FetchBuffer:
     nbytes: int
+    room: Callable[[int], object] | None
     def take(self, address: int, length: int) -> bytes: ...
 
 def fetch_fixed(

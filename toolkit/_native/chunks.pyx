@@ -42,6 +42,8 @@ READ_NULL = TK_READ_NULL
 READ_CRC = TK_READ_CRC
 READ_FAULT = TK_READ_FAULT
 READ_RANGE = TK_READ_RANGE
+READ_TEXT = TK_READ_TEXT
+READ_ITEMS = TK_READ_ITEMS
 
 
 def crc32c(const uint8_t[::1] data not None, uint32_t crc=0, *, bint table=False):
@@ -117,9 +119,7 @@ cdef class ShardMap:
     """A read-only memory map of one shard file. Owns the map; unmaps when the last Body over it is gone."""
 
     def __cinit__(self, int fd, int64_t length):
-        cdef int status = tk_guard_install()
-        if status != 0:
-            raise OSError(status, strerror(status).decode())
+        guard()
         if length <= 0:
             raise ValueError("a shard has at least one byte")
         cdef void *address = mmap(NULL, <size_t>length, PROT_READ, MAP_SHARED, fd, 0)
@@ -136,18 +136,19 @@ cdef class ShardMap:
 cdef class Body:
     """One record batch's body inside a map: chunk sums, bits of the chunks already checked, places of the buffers.
 
-    Borrows nothing: holds its ShardMap, owns copies of sums and buffer places.
+    Borrows nothing: holds its ShardMap, owns copies of sums and buffer places. With `remember` False there are no such
+    bits, and every read checks every chunk it touches.
     """
 
     def __cinit__(
         self, ShardMap shard not None, int64_t offset, int64_t length, int64_t rows, bytes sums not None,
-        const int64_t[:, ::1] buffers not None,
+        const int64_t[:, ::1] buffers not None, bint remember=True,
     ):
         """Take body bytes [offset, offset + length) of the file; `buffers` is (n, 2): start in the body, length."""
-        cdef int64_t chunks = (length + TK_CHUNK_BYTES - 1) // TK_CHUNK_BYTES
-        cdef int64_t i
+        cdef int64_t chunks, i
         if offset < 0 or length < 0 or offset > shard.length or length > shard.length - offset:
             raise ValueError(f"a body of {length} bytes at {offset} lies outside a file of {shard.length} bytes")
+        chunks = (length + TK_CHUNK_BYTES - 1) // TK_CHUNK_BYTES
         if len(sums) != chunks * <int64_t>sizeof(uint32_t):
             raise ValueError(f"{len(sums) // 4} chunk sums for a body of {chunks} chunks")
         if buffers.shape[1] != 2:
@@ -161,8 +162,8 @@ cdef class Body:
         self._buffers = <int64_t *>malloc(<size_t>(self.buffer_count * 2 + 1) * sizeof(int64_t))
         cdef uint32_t *crcs = <uint32_t *>malloc(<size_t>(chunks + 1) * sizeof(uint32_t))
         self._body.crcs = crcs
-        self._body.bits = <uint8_t *>calloc(<size_t>(chunks // 8 + 1), 1)
-        if self._buffers == NULL or crcs == NULL or self._body.bits == NULL:
+        self._body.bits = <uint8_t *>calloc(<size_t>(chunks // 8 + 1), 1) if remember else NULL
+        if self._buffers == NULL or crcs == NULL or (remember and self._body.bits == NULL):
             raise MemoryError()
         memcpy(crcs, <const char *>sums, len(sums))
         for i in range(self.buffer_count):
@@ -184,8 +185,10 @@ cdef class Body:
 
     @property
     def checked_chunks(self):
-        """How many chunks were checked so far."""
+        """How many chunks were checked so far, and need not be again."""
         cdef int64_t i, total = 0
+        if self._body.bits == NULL:
+            return 0
         for i in range((self._body.length + TK_CHUNK_BYTES - 1) // TK_CHUNK_BYTES):
             total += self._body.bits[i >> 3] >> (i & 7) & 1
         return total
@@ -198,16 +201,23 @@ cdef class Body:
         cdef int64_t n = out.shape[0]
         if n == 0:
             return TK_READ_OK, -1
+        guard()
         with nogil:
             status = tk_checked_copy(&self._body, start, n, &out[0], tmp, &bad)
         return status, bad
 
 
 cdef class FetchBuffer:
-    """Memory that fetch_binary fills; grows to the largest part of a batch and is reused. One thread at a time."""
+    """Memory that fetch_binary fills; grows to the largest part of a batch and is reused. One thread at a time.
+
+    Attributes:
+        nbytes: What it has.
+        room: None, or what is called with the bytes that it is going to have, before it grows; what it raises is raised.
+    """
 
     cdef uint8_t *_data
     cdef readonly int64_t nbytes
+    cdef public object room
 
     def __cinit__(self):
         self._data = NULL
@@ -218,6 +228,8 @@ cdef class FetchBuffer:
 
     cdef int _reserve(self, int64_t n) except -1:
         if n > self.nbytes:
+            if self.room is not None:
+                self.room(n)
             free(self._data)
             self.nbytes = 0
             self._data = <uint8_t *>malloc(<size_t>n)
@@ -232,6 +244,14 @@ cdef class FetchBuffer:
         if length < 0 or address < first or address + <uint64_t>length > first + <uint64_t>self.nbytes:
             raise ValueError("not a value of this buffer")
         return (<const char *>address)[:length]
+
+
+cdef int guard() except -1:
+    """Put the SIGBUS handler in front of any that came since. Before whatever copies out of a map; costs a system call."""
+    cdef int status = tk_guard_install()
+    if status != 0:
+        raise OSError(status, strerror(status).decode())
+    return 0
 
 
 cdef int checked_copy(
@@ -297,7 +317,7 @@ cdef int value_span(
     cdef int status = is_null(body, buffers, validity, levels, row, tmp, bad)
     if status != TK_READ_OK:
         return status
-    if (row + 2) * width > buffers[2 * offsets + 1]:
+    if row > buffers[2 * offsets + 1] // width - 2:
         return TK_READ_RANGE
     if width == 4:
         status = tk_checked_copy(body, buffers[2 * offsets] + row * 4, 8, <uint8_t *>narrow, tmp, bad)
@@ -315,13 +335,14 @@ cdef int value_span(
 
 
 cdef class UnpackedRows:
-    """The bodies and rows of one fetch, unpacked so that the loop needs no Python object."""
+    """The bodies and rows of one fetch, unpacked so that the loop needs no Python object. The guard is in place then."""
 
     def __cinit__(self, list bodies not None, const int64_t[::1] rows not None, int64_t highest):
         cdef Py_ssize_t n = len(bodies), i
         cdef Body body
         if rows.shape[0] != n:
             raise ValueError(f"{n} bodies for {rows.shape[0]} rows")
+        guard()
         self.bodies = <tk_body **>malloc((n + 1) * sizeof(tk_body *))
         self.buffers = <int64_t **>malloc((n + 1) * sizeof(int64_t *))
         if self.bodies == NULL or self.buffers == NULL:
@@ -362,7 +383,7 @@ def fetch_fixed(
     """
     cdef int64_t n = rows.shape[0], i, failed = 0, levels = validity.shape[0]
     cdef uint8_t tmp[TK_CHUNK_BYTES]
-    if width <= 0 or out.shape[0] != n * width or statuses.shape[0] != n or bad_chunks.shape[0] != n:
+    if width <= 0 or out.shape[0] % width or out.shape[0] // width != n or statuses.shape[0] != n or bad_chunks.shape[0] != n:
         raise ValueError("out, statuses and bad_chunks must fit the rows")
     cdef UnpackedRows unpacked = UnpackedRows(bodies, rows, highest_buffer(validity, data, 0))
     if n == 0:
@@ -413,7 +434,7 @@ def fetch_binary(
                     &starts[i], &lengths[i], tmp, &bad_chunks[i],
                 )
                 if statuses[i] == TK_READ_OK:
-                    total += lengths[i]
+                    total = total + lengths[i] if lengths[i] < (1LL << 62) - total else 1LL << 62  # no such memory
         into._reserve(total + 1)
         with nogil:
             for i in range(n):

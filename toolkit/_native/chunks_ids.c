@@ -42,13 +42,11 @@ int tk_checked_ids(const tk_body *body, int64_t start, int64_t count, int width,
         int64_t chunk_start = chunk * TK_CHUNK_BYTES;
         int64_t chunk_end = chunk_start + TK_CHUNK_BYTES < body->length ? chunk_start + TK_CHUNK_BYTES : body->length;
         int64_t stop = chunk_end < end ? chunk_end : end;
-        uint8_t mask = (uint8_t)(1u << (chunk & 7));
         *bad_chunk = chunk;
-        if (__atomic_load_n(&body->bits[chunk >> 3], __ATOMIC_RELAXED) & mask) {
+        if (tk_was_checked(body, chunk)) {
             /* Checked before: take as many checked chunks as follow each other in one go. */
             while (stop < end) {
-                int64_t next = stop / TK_CHUNK_BYTES;
-                if (!(__atomic_load_n(&body->bits[next >> 3], __ATOMIC_RELAXED) & (1u << (next & 7))))
+                if (!tk_was_checked(body, stop / TK_CHUNK_BYTES))
                     break;
                 stop = stop + TK_CHUNK_BYTES < end ? stop + TK_CHUNK_BYTES : end;
             }
@@ -62,7 +60,7 @@ int tk_checked_ids(const tk_body *body, int64_t start, int64_t count, int width,
             if (tk_crc32c(0, tmp, chunk_bytes) != body->crcs[chunk])
                 return TK_READ_CRC;
             tk_cast_ids(out, dst_width, tmp + (start - chunk_start), width, (size_t)(stop - start) / (size_t)width);
-            __atomic_fetch_or(&body->bits[chunk >> 3], mask, __ATOMIC_RELAXED);
+            tk_note_checked(body, chunk);
         }
         out += (stop - start) / width * dst_width;
         start = stop;

@@ -8,7 +8,7 @@ and for windows of pictures:
     out[i, top : top + height, left : left + width] = as_strided(body[starts[i] :], (height, width), (strides[i], 1))
 """
 
-from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t, uintptr_t
 from libc.string cimport memset
 
 from toolkit._native.chunks cimport (
@@ -17,26 +17,27 @@ from toolkit._native.chunks cimport (
 
 cdef extern from *:
     """
-    /* Prefetching touches nothing: a page of a map that is no longer there costs nothing. */
-    static void tk_prefetch(const unsigned char *at)
+    /* Prefetching touches nothing: a page of a map that is no longer there costs nothing, nor does a place that no check
+       has seen yet. So places are numbers here, which may wrap, not pointers. */
+    static void tk_prefetch(uintptr_t at)
     {
-        __builtin_prefetch(at);
+        __builtin_prefetch((const void *)at);
     }
 
     /* Ask for the first lines of each page of a value that is copied soon: the processor's own prefetching begins anew
        at every page. */
-    static void tk_prefetch_value(const unsigned char *at, int64_t n)
+    static void tk_prefetch_value(uintptr_t at, uint64_t n)
     {
-        const unsigned char *end = at + (n < 16384 ? n : 16384);
+        const uintptr_t end = at + (n < 16384 ? n : 16384);
         while (at < end) {
             for (int line = 0; line < 8; line++)
-                __builtin_prefetch(at + 64 * line);
-            at = (const unsigned char *)(((uintptr_t)at | 4095) + 1);
+                __builtin_prefetch((const void *)(at + 64 * line));
+            at = (at | 4095) + 1;
         }
     }
     """
-    void tk_prefetch(const uint8_t *at) nogil
-    void tk_prefetch_value(const uint8_t *at, int64_t n) nogil
+    void tk_prefetch(uintptr_t at) nogil
+    void tk_prefetch_value(uintptr_t at, uint64_t n) nogil
 
 
 cdef enum:
@@ -63,8 +64,9 @@ def find_values(
         for i in range(n):
             if i + AHEAD < n:
                 tk_prefetch(
-                    unpacked.bodies[i + AHEAD].body + unpacked.buffers[i + AHEAD][2 * offsets]
-                    + rows[i + AHEAD] * offset_width
+                    <uintptr_t>unpacked.bodies[i + AHEAD].body
+                    + <uintptr_t>unpacked.buffers[i + AHEAD][2 * offsets]
+                    + <uintptr_t>rows[i + AHEAD] * <uintptr_t>offset_width
                 )
             bad_chunks[i] = -1
             starts[i] = lengths[i] = 0
@@ -100,7 +102,10 @@ def gather_values(
         for i in range(n):
             length = places[i + 1] - places[i]
             if i + 1 < n and statuses[i + 1] == TK_READ_OK:
-                tk_prefetch_value(unpacked.bodies[i + 1].body + starts[i + 1], places[i + 2] - places[i + 1])
+                tk_prefetch_value(
+                    <uintptr_t>unpacked.bodies[i + 1].body + <uintptr_t>starts[i + 1],
+                    <uint64_t>(places[i + 2] - places[i + 1]),
+                )
             if statuses[i] == TK_READ_OK and length:
                 statuses[i] = checked_copy(unpacked.bodies[i], starts[i], length, base + places[i], tmp, &bad_chunks[i])
             if statuses[i] > TK_READ_NULL:

@@ -26,11 +26,14 @@ enum {
 #define IMG_MESSAGE 256 /* bytes of one sample's message, with its final zero */
 #define IMG_PAD 64
 #define IMG_MAX_PIXELS 2147483647 /* offsets inside a picture fit in 32 bits */
+#define IMG_MAX_SCANS 64 /* of a JPEG; a scan of a few bytes costs a pass over the whole picture, encoders write about ten */
+#define IMG_MORE_PIXELS "; decode_image(max_pixels=) or --max-pixels allows more"
 #define IMG_MAX_OPS 64
 #define IMG_MAX_COLOURS (4 * IMG_MAX_OPS)
 
-/* Loops that the compiler vectorises well; the machine picks its version when the library is loaded. */
-#if defined(__x86_64__) && defined(__GLIBC__) && !defined(__clang__) && __GNUC__ >= 12
+/* Loops that the compiler vectorises well; the machine picks its version when the library is loaded: too early for
+ * ThreadSanitizer. */
+#if defined(__x86_64__) && defined(__GLIBC__) && !defined(__clang__) && __GNUC__ >= 12 && !defined(__SANITIZE_THREAD__)
 #define IMG_CLONES __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
 #else
 #define IMG_CLONES
@@ -134,9 +137,15 @@ int img_make_plan(const img_program *program, int64_t height, int64_t width, uin
 
 /* ---- Memory that a thread keeps from sample to sample ---- */
 
+/* What a thread's memory may grow to: whoever needs more than `most` gets IMG_NO_MEMORY, and `wanted` says how much in all. */
+typedef struct {
+    int64_t used, most, wanted;
+} img_room;
+
 typedef struct {
     uint8_t *data; /* 64-byte aligned, NULL while size is 0 */
     size_t size;
+    img_room *room; /* that it counts in; NULL: in none */
 } img_buffer;
 
 #define IMG_PRECISION 22 /* Pillow's: 32 bits less 8 of a pixel less 2 to spare */
@@ -176,6 +185,7 @@ typedef struct img_jpeg img_jpeg;
 typedef struct img_baseline img_baseline;
 
 typedef struct {
+    img_room room;
     img_jpeg *jpeg;
     img_baseline *baseline;
     int64_t own;            /* pictures that image_baseline.c has decoded */
@@ -197,6 +207,8 @@ typedef struct {
 img_scratch *img_scratch_new(void);
 void img_scratch_free(img_scratch *scratch);
 int64_t img_scratch_bytes(const img_scratch *scratch);
+/* Whether `size` bytes more may be taken: IMG_OK or IMG_NO_MEMORY. */
+int img_ask(img_room *room, int64_t size);
 /* Make room for `size` bytes; the old content is lost. Returns IMG_OK or IMG_NO_MEMORY. */
 int img_reserve(img_buffer *buffer, uint64_t size);
 

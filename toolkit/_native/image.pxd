@@ -15,6 +15,7 @@ cdef extern from "image.h" nogil:
         IMG_MESSAGE
         IMG_MAX_PIXELS
         IMG_MAX_OPS
+        IMG_MAX_SCANS
 
     enum:
         IMG_RGB
@@ -48,11 +49,16 @@ cdef extern from "image.h" nogil:
         IMG_F32
         IMG_F64
 
+    ctypedef struct img_room:
+        int64_t used, most, wanted
+
     ctypedef struct img_buffer:
         uint8_t *data
         size_t size
+        img_room *room
 
     ctypedef struct img_scratch:
+        img_room room
         int64_t own
 
     ctypedef struct img_op:

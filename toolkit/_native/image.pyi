@@ -1,5 +1,5 @@
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +18,15 @@ CUT: int
 MAX_SIDE: int
 MAX_PIXELS: int
 MAX_OPS: int
+MAX_SCANS: int
 
 class ImageError(ValueError):
     status: int
     def __init__(self, status: int, message: str) -> None: ...
 
 class Scratch:
+    room: Callable[[int], str | None] | None
+    limit: int
     def __init__(self) -> None: ...
     @property
     def nbytes(self) -> int: ...
@@ -32,8 +35,8 @@ class Scratch:
     def message(self, index: int) -> str: ...
 
 class ImageProgram:
-    def __init__(
-        self,
+    def __new__(
+        cls,
         ops: Sequence[tuple[Any, ...]],
         *,
         mode: str = "rgb",
@@ -47,7 +50,7 @@ class ImageProgram:
         icc: bool = False,
         fast: bool = False,
         tolerant: bool = False,
-    ) -> None: ...
+    ) -> Self: ...
     @property
     def ops(self) -> tuple[tuple[Any, ...], ...]: ...
     @property

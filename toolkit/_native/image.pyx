@@ -1,7 +1,8 @@
 """Decodes and transforms a part of a batch of pictures in one call without the GIL.
 
-For one picture the call does what this says, bit for bit if PIL has the same libjpeg-turbo and filters columns first
-(newer ones start with the rows of very high pictures: one level); the oracles are in `tests/native/`:
+For one picture the call does what this says, bit for bit if PIL has the same libjpeg-turbo and makes the horizontal pass
+of a resize first, as Pillow does up to version 12 (13 begins with the vertical one where that is less work: one level with
+bilinear, up to 50 at hard edges with bicubic and lanczos); the oracles are in `tests/native/`:
 
     picture = ImageOps.exif_transpose(PIL.Image.open(io.BytesIO(data))).convert("RGB")
     for step in steps: picture = step(picture)                                   # torchvision's, on PIL images
@@ -16,7 +17,7 @@ JPEG get a status; the caller decodes them with PIL.
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t, uintptr_t
 from libc.stdlib cimport free
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 import math
 
@@ -34,6 +35,7 @@ CUT = IMG_CUT  # truncated, and the program takes that: the result is there, gra
 MAX_SIDE = 65535  # of a resize or crop: what a JPEG can hold
 MAX_PIXELS = IMG_MAX_PIXELS  # of a picture, whatever `max_pixels` allows
 MAX_OPS = IMG_MAX_OPS
+MAX_SCANS = IMG_MAX_SCANS  # of a JPEG; more are CORRUPT
 
 _MODES = {"rgb": (IMG_RGB, 3), "gray": (IMG_GRAY, 1), "rgba": (IMG_RGBA, 4)}
 _FILTERS = {"nearest": IMG_NEAREST, "bilinear": IMG_BILINEAR, "bicubic": IMG_BICUBIC, "lanczos": IMG_LANCZOS}
@@ -70,38 +72,45 @@ cdef int _probe(const uint8_t *data, int64_t length, img_scratch *scratch, img_h
     return status
 
 
+# Both return the sample that wants more memory than the scratch may take, or `count`.
 cdef int64_t _run(const img_program *program, img_scratch *scratch, const uint64_t *addresses, const int64_t *lengths,
                   const uint64_t *keys, const uint64_t *outs, int64_t out_h, int64_t out_w, int32_t *statuses,
-                  char *messages, int64_t count) noexcept nogil:
-    cdef int64_t i, failed = 0
-    for i in range(count):
+                  char *messages, int64_t first, int64_t count) noexcept nogil:
+    cdef int64_t i
+    for i in range(first, count):
         messages[i * IMG_MESSAGE] = 0
         statuses[i] = img_run_jpeg(program, scratch, <const uint8_t *><uintptr_t>addresses[i], lengths[i],
                                    keys[i] if keys != NULL else 0, <void *><uintptr_t>outs[i], out_h, out_w,
                                    messages + i * IMG_MESSAGE)
-        failed += statuses[i] != IMG_OK
-    return failed
+        if statuses[i] == IMG_NO_MEMORY and scratch.room.wanted > 0:
+            return i
+    return count
 
 
 cdef int64_t _run_raw(const img_program *program, img_scratch *scratch, const uint64_t *addresses,
                       const int64_t *sizes, const uint64_t *keys, const uint64_t *outs, int64_t out_h, int64_t out_w,
-                      int32_t *statuses, char *messages, int64_t count) noexcept nogil:
-    cdef int64_t i, failed = 0
+                      int32_t *statuses, char *messages, int64_t first, int64_t count) noexcept nogil:
+    cdef int64_t i
     cdef img_pixels pixels
-    for i in range(count):
+    for i in range(first, count):
         messages[i * IMG_MESSAGE] = 0
         pixels.data = <const uint8_t *><uintptr_t>addresses[i]
         pixels.height, pixels.width, pixels.channels = sizes[3 * i], sizes[3 * i + 1], <int>sizes[3 * i + 2]
         statuses[i] = img_run_pixels(program, scratch, &pixels, keys[i] if keys != NULL else 0,
                                      <void *><uintptr_t>outs[i], out_h, out_w, messages + i * IMG_MESSAGE)
-        failed += statuses[i] != IMG_OK
-    return failed
+        if statuses[i] == IMG_NO_MEMORY and scratch.room.wanted > 0:
+            return i
+    return count
 
 
 cdef class Scratch:
     """The memory one thread decodes with: grows to what the largest picture needed, kept from call to call.
 
     Owns its memory until it is dropped. One call at a time may use it; a second one raises RuntimeError.
+
+    Attributes:
+        room: None, or what is called before it grows above `limit`, with the bytes that it would have then, libjpeg's
+            included. It returns None, and `limit` is that; or why not: the picture is then refused as TOO_LARGE.
 
     Raises:
         MemoryError: There is no memory for it.
@@ -111,11 +120,13 @@ cdef class Scratch:
     cdef img_buffer messages
     cdef int64_t message_count
     cdef bint busy
+    cdef public object room
 
     def __cinit__(self):
         self.memory = img_scratch_new()
         if self.memory == NULL:
             raise MemoryError("no memory for a Scratch")
+        self.messages.room = &self.memory.room
 
     def __dealloc__(self):
         img_scratch_free(self.memory)
@@ -124,7 +135,16 @@ cdef class Scratch:
     @property
     def nbytes(self):
         """Bytes it holds between calls. While a call runs, libjpeg holds some more (progressive: 6 bytes a pixel)."""
-        return img_scratch_bytes(self.memory) + <int64_t>self.messages.size
+        return img_scratch_bytes(self.memory)
+
+    @property
+    def limit(self):
+        """Bytes that it may grow to without asking `room`."""
+        return self.memory.room.most
+
+    @limit.setter
+    def limit(self, int64_t nbytes):
+        self.memory.room.most = nbytes
 
     @property
     def own_decodes(self):
@@ -144,12 +164,35 @@ cdef class Scratch:
     cdef int enter(self, int64_t message_count) except -1:
         if self.busy:
             raise RuntimeError("this Scratch is in use by another call; give each thread its own")
-        if img_reserve(&self.messages, <uint64_t>message_count * IMG_MESSAGE) != IMG_OK:
-            raise MemoryError("no memory for the messages of a Scratch")
+        while img_reserve(&self.messages, <uint64_t>message_count * IMG_MESSAGE) != IMG_OK:
+            refused = self.ask() if self.wants_memory() else "no memory for the messages of a Scratch"
+            if refused is not None:
+                raise MemoryError(refused)
         memset(self.messages.data, 0, <size_t>(message_count * IMG_MESSAGE))
         self.message_count = message_count
         self.busy = True
         return 0
+
+    cdef bint wants_memory(self) noexcept:
+        return self.memory.room.wanted > 0
+
+    cdef object ask(self):
+        """Ask for the memory that is wanted; return why there is none."""
+        cdef int64_t wanted = self.memory.room.wanted
+        self.memory.room.wanted = 0
+        refused = self.room(wanted) if self.room is not None else None
+        if refused is None:
+            self.memory.room.most = max(self.memory.room.most, wanted)
+        return refused
+
+    cdef bint is_granted(self, int64_t i) except -1:
+        """Ask for the memory that sample `i` wants; where there is none, its message says why."""
+        refused = self.ask()
+        if refused is None:
+            return True
+        text = refused.encode()[: IMG_MESSAGE - 1]
+        memcpy(self.messages.data + i * IMG_MESSAGE, <const char *>text, len(text) + 1)
+        return False
 
     cdef void leave(self) noexcept:
         self.busy = False
@@ -191,7 +234,7 @@ cdef class ImageProgram:
     cdef int64_t out_h, out_w
 
     def __cinit__(self, ops, *, str mode="rgb", str dtype="uint8", str layout="hwc", scale=None, bias=None,
-                  max_pixels=178956970, max_bytes=2**63 - 1, bint exif=True, bint icc=False, bint fast=False,
+                  max_pixels=1 << 27, max_bytes=2**63 - 1, bint exif=True, bint icc=False, bint fast=False,
                   bint tolerant=False):
         self.ops = tuple(tuple(op) for op in ops)
         if len(self.ops) > MAX_OPS:
@@ -280,7 +323,7 @@ cdef class ImageProgram:
             RuntimeError: Another call uses the scratch.
             MemoryError: There is no memory for messages.
         """
-        cdef int64_t count = addresses.shape[0], i, failed
+        cdef int64_t count = addresses.shape[0], i, at = 0
         self._check_call(count, lengths.shape[0], out_addresses, statuses, keys, out_size_bytes)
         if count == 0:
             return 0
@@ -288,12 +331,19 @@ cdef class ImageProgram:
             if lengths[i] < 0 or (addresses[i] == 0 and lengths[i] > 0):
                 raise ValueError(f"sample {i} has no valid address or a negative length ({lengths[i]})")
         scratch.enter(count)
-        with nogil:
-            failed = _run(&self.program, scratch.memory, &addresses[0], &lengths[0],
-                          &keys[0] if keys is not None else NULL, &out_addresses[0], self.out_h, self.out_w,
-                          &statuses[0], <char *>scratch.messages.data, count)
-        scratch.leave()
-        return failed
+        try:
+            while True:
+                with nogil:
+                    at = _run(&self.program, scratch.memory, &addresses[0], &lengths[0],
+                              &keys[0] if keys is not None else NULL, &out_addresses[0], self.out_h, self.out_w,
+                              &statuses[0], <char *>scratch.messages.data, at, count)
+                if at == count:
+                    return _failed(statuses)
+                if not scratch.is_granted(at):
+                    statuses[at] = IMG_TOO_LARGE
+                    at += 1
+        finally:
+            scratch.leave()
 
     def run_raw(self, const uint64_t[::1] addresses not None, const int64_t[:, ::1] sizes not None,
                 const uint64_t[::1] out_addresses not None, int64_t out_size_bytes, Scratch scratch not None,
@@ -317,7 +367,7 @@ cdef class ImageProgram:
             RuntimeError: Another call uses the scratch.
             MemoryError: There is no memory for messages.
         """
-        cdef int64_t count = addresses.shape[0], i, failed
+        cdef int64_t count = addresses.shape[0], i, at = 0
         self._check_call(count, sizes.shape[0], out_addresses, statuses, keys, out_size_bytes)
         if sizes.shape[1] != 3:
             raise ValueError(f"sizes must have shape (n, 3), not {(sizes.shape[0], sizes.shape[1])}")
@@ -330,12 +380,19 @@ cdef class ImageProgram:
                     f"{(sizes[i, 0], sizes[i, 1], sizes[i, 2])}"
                 )
         scratch.enter(count)
-        with nogil:
-            failed = _run_raw(&self.program, scratch.memory, &addresses[0], &sizes[0, 0],
-                              &keys[0] if keys is not None else NULL, &out_addresses[0], self.out_h, self.out_w,
-                              &statuses[0], <char *>scratch.messages.data, count)
-        scratch.leave()
-        return failed
+        try:
+            while True:
+                with nogil:
+                    at = _run_raw(&self.program, scratch.memory, &addresses[0], &sizes[0, 0],
+                                  &keys[0] if keys is not None else NULL, &out_addresses[0], self.out_h, self.out_w,
+                                  &statuses[0], <char *>scratch.messages.data, at, count)
+                if at == count:
+                    return _failed(statuses)
+                if not scratch.is_granted(at):
+                    statuses[at] = IMG_TOO_LARGE
+                    at += 1
+        finally:
+            scratch.leave()
 
     def decode(self, const uint8_t[::1] data not None, Scratch scratch not None, key=None, warn=None):
         """Decode and transform one JPEG into a new array; its size may depend on the picture.
@@ -354,9 +411,18 @@ cdef class ImageProgram:
             ValueError: A step is random and there is no key.
             RuntimeError: Another call uses the scratch.
         """
+        while True:
+            try:
+                return self._decode(data, scratch, self._key(key), warn)
+            except ImageError as error:
+                if error.status != NO_MEMORY or not scratch.wants_memory():
+                    raise
+            if not scratch.is_granted(0):
+                raise ImageError(TOO_LARGE, scratch.message(0))
+
+    cdef object _decode(self, const uint8_t[::1] data, Scratch scratch, uint64_t drawn, object warn):
         cdef int64_t length = data.shape[0], out_h = 0, out_w = 0
         cdef const uint8_t *bytes_ = &data[0] if length > 0 else NULL
-        cdef uint64_t drawn = self._key(key)
         cdef img_header header
         cdef char *message
         cdef int status
@@ -405,8 +471,17 @@ cdef class ImageProgram:
             ValueError: The pixels have another shape, or there are none; or there is no key.
             RuntimeError: Another call uses the scratch.
         """
+        while True:
+            try:
+                return self._apply(pixels, scratch, self._key(key))
+            except ImageError as error:
+                if error.status != NO_MEMORY or not scratch.wants_memory():
+                    raise
+            if not scratch.is_granted(0):
+                raise ImageError(TOO_LARGE, scratch.message(0))
+
+    cdef object _apply(self, const uint8_t[:, :, ::1] pixels, Scratch scratch, uint64_t drawn):
         cdef int64_t out_h = 0, out_w = 0
-        cdef uint64_t drawn = self._key(key)
         cdef img_pixels picture
         cdef char *message
         cdef int status
@@ -532,6 +607,13 @@ def _set_simd_level(str name not None):
     """Use other loops, for all threads ("" = the best); for tests. Raises ValueError when they cannot run here."""
     if img_choose_kernels(name.encode()) != 0:
         raise ValueError(f"no loops {name!r} on this machine")
+
+
+cdef int64_t _failed(int32_t[::1] statuses) noexcept:
+    cdef int64_t i, failed = 0
+    for i in range(statuses.shape[0]):
+        failed += statuses[i] != IMG_OK
+    return failed
 
 
 cdef int _raise_for(int status, const char *message) except -1:

@@ -80,7 +80,7 @@ static void coarsen(int32_t *coefficients, int64_t taps) {
     int64_t largest = 0;
     int32_t rest = 1 << IMG_PRECISION;
     for (int64_t i = 0; i < taps; i++) {
-        coefficients[i] = (coefficients[i] + one / 2) >> IMG_SPLIT << IMG_SPLIT;
+        coefficients[i] = ((coefficients[i] + one / 2) >> IMG_SPLIT) * one;
         rest -= coefficients[i];
         largest = coefficients[i] > coefficients[largest] ? i : largest;
     }

@@ -105,8 +105,12 @@ static int make_planes(img_baseline *b, img_scratch *scratch) {
 int img_baseline_start(img_scratch *scratch, const img_picture *p, const img_decoding *how, const img_window *window) {
     if (img_current_kernels() == &img_generic_kernels || !takes(p))
         return IMG_UNSUPPORTED;
-    if (scratch->baseline == NULL && (scratch->baseline = calloc(1, sizeof *scratch->baseline)) == NULL)
-        return IMG_NO_MEMORY;
+    if (scratch->baseline == NULL) {
+        if (img_ask(&scratch->room, sizeof(img_baseline)) != IMG_OK ||
+            (scratch->baseline = calloc(1, sizeof(img_baseline))) == NULL)
+            return IMG_NO_MEMORY;
+        scratch->room.used += sizeof(img_baseline);
+    }
     img_baseline *b = scratch->baseline;
     if (make_tables(b, p) != 0)
         return IMG_UNSUPPORTED;
@@ -166,14 +170,15 @@ static void fill_block(const img_baseline *b, int i, uint8_t *out) {
         memcpy(out + k * b->stride[c], &eight, 8);
 }
 
-/* Four points from the first four coefficients of eight, times 2^14. */
+/* Four points from the first four coefficients of eight, times 2^14; modulo 2^32, as a crafted block overflows it. */
 static void four_points(const int *x, int step, int *out, int out_step) {
-    const int even = 5793 * (x[0] + x[2 * step]), odd = 5793 * (x[0] - x[2 * step]); /* sqrt(1/8) */
-    const int outer = 7568 * x[step] + 3135 * x[3 * step], inner = 3135 * x[step] - 7568 * x[3 * step]; /* cos, sin(pi/8) / 2 */
-    out[0] = even + outer;
-    out[out_step] = odd + inner;
-    out[2 * out_step] = odd - inner;
-    out[3 * out_step] = even - outer;
+    const uint32_t a = (uint32_t)x[0], b = (uint32_t)x[step], c = (uint32_t)x[2 * step], d = (uint32_t)x[3 * step];
+    const uint32_t even = 5793 * (a + c), odd = 5793 * (a - c);                         /* sqrt(1/8) */
+    const uint32_t outer = 7568 * b + 3135 * d, inner = 3135 * b - 7568 * d; /* cos, sin(pi/8) / 2 */
+    out[0] = (int)(even + outer);
+    out[out_step] = (int)(odd + inner);
+    out[2 * out_step] = (int)(odd - inner);
+    out[3 * out_step] = (int)(even - outer);
 }
 
 /* A block of half, a quarter or an eighth of its size: the inverse DCT of as many points of its lowest coefficients. */
@@ -201,7 +206,7 @@ static void shrink_block(const img_baseline *b, int i, uint8_t *out) {
         for (int y = 0; y < 4; y++)
             four_points(columns + 4 * y, 1, rows + 4 * y, 1);
         for (int k = 0; k < 16; k++)
-            out[k / 4 * stride + k % 4] = clamp(((rows[k] + (1 << 16)) >> 17) + 128);
+            out[k / 4 * stride + k % 4] = clamp(((int)((uint32_t)rows[k] + (1 << 16)) >> 17) + 128);
     }
 }
 
@@ -333,8 +338,6 @@ int img_baseline_finish(const img_scratch *scratch) {
     return IMG_AGAIN;
 }
 
-uint64_t img_baseline_bytes(void) { return sizeof(img_baseline); }
-
 void img_baseline_free(img_baseline *b) { free(b); }
 #else
 int img_baseline_start(img_scratch *scratch, const img_picture *p, const img_decoding *how, const img_window *window) {
@@ -344,6 +347,5 @@ int img_baseline_row(img_scratch *scratch, const uint8_t **row) { return IMG_AGA
 int img_baseline_finish(const img_scratch *scratch) { return IMG_AGAIN; }
 int img_baseline_is_late(const img_scratch *scratch) { return 0; }
 void img_late_to_rgbx(uint8_t *pixels, int64_t count) {}
-uint64_t img_baseline_bytes(void) { return 0; }
 void img_baseline_free(img_baseline *b) {}
 #endif

@@ -71,7 +71,6 @@ int img_baseline_row(img_scratch *scratch, const uint8_t **row);
 int img_baseline_finish(const img_scratch *scratch);
 /* Whether rows are Cb, Cr, Y, 255. */
 int img_baseline_is_late(const img_scratch *scratch);
-uint64_t img_baseline_bytes(void);
 void img_baseline_free(img_baseline *baseline);
 
 /* ---- Coefficients ---- */

@@ -145,11 +145,12 @@ INLINE __m256i zero_halves(__m256i a) {
 AVX2 void img_idct_pair(const int16_t *first, const int16_t *second, const uint16_t *quant,
                         const uint16_t *quant_second, uint8_t *out, int64_t stride, uint8_t *out_second,
                         int64_t stride_second) {
-    __m256i v[8];
-    for (int i = 0; i < 8; i++)
-        v[i] = _mm256_mullo_epi16(load_row(first, second, i), load_row(quant, quant_second, i));
-    const __m256i rest = _mm256_or_si256(_mm256_or_si256(_mm256_or_si256(v[1], v[2]), _mm256_or_si256(v[3], v[4])),
-                                         _mm256_or_si256(_mm256_or_si256(v[5], v[6]), v[7]));
+    __m256i v[8], rest = _mm256_setzero_si256(); /* of coefficients: a product may wrap to zero */
+    for (int i = 0; i < 8; i++) {
+        const __m256i row = load_row(first, second, i);
+        rest = i > 0 ? _mm256_or_si256(rest, row) : rest;
+        v[i] = _mm256_mullo_epi16(row, load_row(quant, quant_second, i));
+    }
     const __m256i is_flat = zero_halves(rest), passed = _mm256_slli_epi16(v[0], PASS1_BITS);
     pass(v, CONST_BITS - PASS1_BITS);
     for (int i = 0; i < 8; i++) /* as libjpeg-turbo does where rows 1 to 7 are zero: it differs where 16 bits overflow */

@@ -22,7 +22,7 @@
 
 #define ROWS 8        /* rows that one libjpeg call may return; few, so that they stay in the first cache */
 #define MIN_CROP 64   /* narrower windows are read at full width: libjpeg upsamples tiny widths in another way */
-#define MAX_SCANS 256  /* a scan of a few bytes costs a pass over the whole picture; encoders write about ten */
+#define LIBJPEG_ROWS 48 /* bytes of each column and component: rows before and after upsampling, and the slack around them */
 #define EOI 0xD9
 
 struct img_jpeg {
@@ -32,7 +32,7 @@ struct img_jpeg {
     struct jpeg_progress_mgr progress;
     jmp_buf jump;
     int created;
-    int scan_bomb;    /* more scans than MAX_SCANS */
+    int scan_bomb;    /* more scans than IMG_MAX_SCANS */
     int hit_end;      /* libjpeg wanted bytes behind the end of the data */
     int plain;        /* all of it is libjpeg's work */
     int ours;         /* image_baseline.c gives the rows */
@@ -71,7 +71,7 @@ static void skip(j_decompress_ptr info, long count) {
 /* libjpeg calls this several times a scan while it reads all of a picture's scans. */
 static void watch(j_common_ptr info) {
     img_jpeg *jpeg = info->client_data;
-    if (((j_decompress_ptr)info)->input_scan_number > MAX_SCANS) {
+    if (((j_decompress_ptr)info)->input_scan_number > IMG_MAX_SCANS) {
         jpeg->scan_bomb = 1;
         longjmp(jpeg->jump, 1);
     }
@@ -105,7 +105,7 @@ static void note(j_common_ptr info, int level) {
 static int failure(img_jpeg *jpeg, char *message) {
     char text[JMSG_LENGTH_MAX];
     if (jpeg->scan_bomb) {
-        snprintf(message, IMG_MESSAGE, "the JPEG has more than %d scans", MAX_SCANS);
+        snprintf(message, IMG_MESSAGE, "the JPEG has more than %d scans: write it anew with fewer", IMG_MAX_SCANS);
         return IMG_CORRUPT;
     }
     jpeg->errors.format_message((j_common_ptr)&jpeg->info, text);
@@ -209,7 +209,7 @@ int img_jpeg_open(img_scratch *scratch, const uint8_t *data, int64_t length, int
         return IMG_UNSUPPORTED;
     }
     if (header->width > max_pixels / header->height) {
-        snprintf(message, IMG_MESSAGE, "the picture has %lld x %lld pixels, more than max_pixels=%lld",
+        snprintf(message, IMG_MESSAGE, "the picture has %lld x %lld pixels, more than max_pixels=%lld" IMG_MORE_PIXELS,
                  (long long)header->width, (long long)header->height, (long long)max_pixels);
         return IMG_TOO_LARGE;
     }
@@ -268,6 +268,17 @@ static int describe(const struct jpeg_decompress_struct *info, img_picture *pict
     return 1;
 }
 
+/* What libjpeg-turbo takes to decode: rows of each component, and of several scans all coefficients. */
+static int64_t libjpeg_bytes(struct jpeg_decompress_struct *info) {
+    int64_t bytes = (int64_t)info->image_width * info->num_components * LIBJPEG_ROWS;
+    for (int i = 0; i < info->num_components && jpeg_has_multiple_scans(info); i++) {
+        const jpeg_component_info *c = &info->comp_info[i];
+        /* Whole MCUs, and five rows of blocks besides for smoothing. */
+        bytes += ((int64_t)c->width_in_blocks + 4) * ((int64_t)c->height_in_blocks + 8) * DCTSIZE2 * (int64_t)sizeof(JCOEF);
+    }
+    return bytes;
+}
+
 int img_jpeg_start(img_scratch *scratch, const img_decoding *how, const img_window *window, char *message) {
     img_jpeg *jpeg = scratch->jpeg;
     struct jpeg_decompress_struct *info = &jpeg->info;
@@ -279,6 +290,10 @@ int img_jpeg_start(img_scratch *scratch, const img_decoding *how, const img_wind
         jpeg->ours = status == IMG_OK;
         if (status != IMG_UNSUPPORTED)
             return status;
+    }
+    if (img_ask(&scratch->room, libjpeg_bytes(info)) != IMG_OK) {
+        snprintf(message, IMG_MESSAGE, "no memory for the coefficients of a JPEG");
+        return IMG_NO_MEMORY;
     }
     if (setjmp(jpeg->jump))
         return failure(jpeg, message);

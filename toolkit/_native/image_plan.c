@@ -236,8 +236,8 @@ static int add(builder *b, const img_op *op, uint64_t key) {
 int img_make_plan(const img_program *program, int64_t height, int64_t width, uint64_t key, img_plan *plan,
                   char *message) {
     if (width > program->max_pixels / height) {
-        snprintf(message, IMG_MESSAGE, "the picture has %lld x %lld pixels, more than max_pixels=%lld", (long long)width,
-                 (long long)height, (long long)program->max_pixels);
+        snprintf(message, IMG_MESSAGE, "the picture has %lld x %lld pixels, more than max_pixels=%lld" IMG_MORE_PIXELS,
+                 (long long)width, (long long)height, (long long)program->max_pixels);
         return IMG_TOO_LARGE;
     }
     builder b = {.program = program, .plan = plan, .message = message, .alpha = program->mode == IMG_RGBA};

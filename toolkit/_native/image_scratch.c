@@ -4,14 +4,22 @@
 
 #include "image_baseline.h"
 
-img_scratch *img_scratch_new(void) { return calloc(1, sizeof(img_scratch)); }
-
 static img_buffer *buffer_of(const img_scratch *scratch, int i) {
     img_scratch *s = (img_scratch *)scratch;
     img_buffer *all[] = {&s->rows,   &s->line, &s->ring,      &s->pointers,  &s->mixed,          &s->work,
                          &s->values, &s->held, &s->pixels[0], &s->pixels[1], &s->axes[0].memory, &s->axes[1].memory,
                          &s->segment, &s->planes};
     return i < (int)(sizeof all / sizeof *all) ? all[i] : NULL;
+}
+
+img_scratch *img_scratch_new(void) {
+    img_scratch *scratch = calloc(1, sizeof *scratch);
+    if (scratch == NULL)
+        return NULL;
+    scratch->room = (img_room){.used = sizeof *scratch, .most = INT64_MAX};
+    for (int i = 0; buffer_of(scratch, i) != NULL; i++)
+        buffer_of(scratch, i)->room = &scratch->room;
+    return scratch;
 }
 
 void img_scratch_free(img_scratch *scratch) {
@@ -24,11 +32,13 @@ void img_scratch_free(img_scratch *scratch) {
     free(scratch);
 }
 
-int64_t img_scratch_bytes(const img_scratch *scratch) {
-    uint64_t bytes = sizeof *scratch + (scratch->baseline != NULL ? img_baseline_bytes() : 0);
-    for (int i = 0; buffer_of(scratch, i) != NULL; i++)
-        bytes += buffer_of(scratch, i)->size;
-    return (int64_t)bytes;
+int64_t img_scratch_bytes(const img_scratch *scratch) { return scratch->room.used; }
+
+int img_ask(img_room *room, int64_t size) {
+    if (size <= room->most - room->used)
+        return IMG_OK;
+    room->wanted = size < INT64_MAX - room->used ? room->used + size : INT64_MAX;
+    return IMG_NO_MEMORY;
 }
 
 int img_reserve(img_buffer *buffer, uint64_t size) {
@@ -36,9 +46,20 @@ int img_reserve(img_buffer *buffer, uint64_t size) {
         return IMG_OK;
     void *data = NULL;
     uint64_t grown = (size + size / 4 + 4095) / 4096 * 4096; /* some room, so that similar pictures find it large enough */
-    if (grown < size || grown > SIZE_MAX / 2 || posix_memalign(&data, 64, (size_t)grown) != 0)
+    if (grown < size || grown > SIZE_MAX / 2)
         return IMG_NO_MEMORY;
-    free(buffer->data);
+    const int64_t more = (int64_t)(grown - buffer->size);
+    if (buffer->room != NULL && img_ask(buffer->room, more) != IMG_OK)
+        return IMG_NO_MEMORY;
+    free(buffer->data); /* first: the old and the new one together are more than was asked for */
+    buffer->data = NULL;
+    if (buffer->room != NULL)
+        buffer->room->used -= (int64_t)buffer->size;
+    buffer->size = 0;
+    if (posix_memalign(&data, 64, (size_t)grown) != 0)
+        return IMG_NO_MEMORY;
+    if (buffer->room != NULL)
+        buffer->room->used += (int64_t)grown;
     buffer->data = data;
     buffer->size = (size_t)grown;
     return IMG_OK;

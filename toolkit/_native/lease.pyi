@@ -1,7 +1,7 @@
 import weakref
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,14 +9,14 @@ from numpy.typing import NDArray
 def when_gone(thing: object, done: Callable[[], object]) -> None: ...
 
 class GiveBack:
-    def __init__(
-        self,
+    def __new__(
+        cls,
         pool: weakref.ref[Any],
         free: deque[NDArray[np.uint8]],
         block: NDArray[np.uint8],
         returned: Callable[[], object] | None,
         puts: tuple[Callable[[int], object], ...],
-    ) -> None: ...
+    ) -> Self: ...
     def __call__(self) -> None: ...
 
 class Held:

@@ -13,6 +13,7 @@ cdef extern from "sys/stat.h" nogil:
         uint64_t st_ino
         int64_t st_size
         timespec_t st_mtim
+        timespec_t st_ctim
     int c_stat "stat" (const char *path, stat_t *out)
 
 cdef extern from "time.h" nogil:
@@ -25,7 +26,8 @@ cdef class FileIdentity:
     cdef int64_t _looked
 
     cpdef bint changed(self)
-    cdef bint changed_lately(self)
+    cdef bint _look(self, stat_t *now)
+    cdef int changed_lately(self) except -1
 
 cdef class Locator:
     cdef const int64_t[::1] _starts

@@ -1,4 +1,6 @@
+import os
 from collections.abc import Callable
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -6,8 +8,9 @@ from numpy.typing import NDArray
 from toolkit._native.chunks import Body
 
 class FileIdentity:
-    def __init__(self, path: bytes, device: int, inode: int, size: int, mtime_ns: int) -> None: ...
+    def __new__(cls, path: bytes, status: os.stat_result) -> Self: ...
     def changed(self) -> bool: ...
+    def rewritten(self) -> bool: ...
 
 class Locator:
     def __init__(

@@ -7,45 +7,76 @@ The numpy line that says the same, for bodies by number of their record batch:
 
 from libc.stdint cimport int64_t, uint64_t
 
-from toolkit._native.chunks cimport Body
+from toolkit._native.chunks cimport Body, guard
 
 cdef enum:
     LOOK_NS = 50_000  # between looks at a file whose samples are read one by one: a look costs half a sample
 
 
 cdef class FileIdentity:
-    """A file's device, inode, size and mtime when it was opened, to be compared with what its name gives now."""
+    """What a file was when it was opened (device, inode, size, times), to be compared with what its name gives now.
 
-    def __cinit__(self, bytes path not None, int64_t device, int64_t inode, int64_t size, int64_t mtime_ns):
+    Args:
+        path: Its name.
+        status: The os.stat_result of the open file.
+    """
+
+    def __cinit__(self, bytes path not None, status not None):
+        cdef int64_t mtime_ns = status.st_mtime_ns, ctime_ns = status.st_ctime_ns
         self._path = path
-        self._then.st_dev = <uint64_t>device
-        self._then.st_ino = <uint64_t>inode
-        self._then.st_size = size
+        self._then.st_dev = status.st_dev
+        self._then.st_ino = status.st_ino
+        self._then.st_size = status.st_size
         self._then.st_mtim.tv_sec = mtime_ns // 1_000_000_000
         self._then.st_mtim.tv_nsec = mtime_ns % 1_000_000_000
+        self._then.st_ctim.tv_sec = ctime_ns // 1_000_000_000
+        self._then.st_ctim.tv_nsec = ctime_ns % 1_000_000_000
 
     cpdef bint changed(self):
-        """Tell whether the very file was rewritten or cut; one that was replaced or removed by name was not."""
+        """Tell whether anything happened to the very file; one that was replaced or removed by name is another.
+
+        Nobody can put the time of the last change of status (ctime) back, as mtime can be; a new link or owner moves it
+        too, so it says that the file may have been written.
+        """
         cdef stat_t now
-        if c_stat(self._path, &now) != 0 or now.st_dev != self._then.st_dev or now.st_ino != self._then.st_ino:
-            return False
-        return (
-            now.st_size != self._then.st_size
-            or now.st_mtim.tv_sec != self._then.st_mtim.tv_sec
-            or now.st_mtim.tv_nsec != self._then.st_mtim.tv_nsec
+        return self._look(&now) and (
+            _differ(&now.st_ctim, &self._then.st_ctim)
+            or now.st_size != self._then.st_size
+            or _differ(&now.st_mtim, &self._then.st_mtim)
         )
 
-    cdef bint changed_lately(self):
-        """The same for many calls in a row: looks again when some time has passed since, so it is late by that at most."""
+    def rewritten(self):
+        """Tell whether the very file surely was written or cut: it has another size or modification time."""
+        cdef stat_t now
+        return bool(self._look(&now)) and (
+            now.st_size != self._then.st_size or bool(_differ(&now.st_mtim, &self._then.st_mtim))
+        )
+
+    cdef bint _look(self, stat_t *now):
+        """Ask for the file of that name; False when it is another one, or none."""
+        return (
+            c_stat(self._path, now) == 0 and now.st_dev == self._then.st_dev and now.st_ino == self._then.st_ino
+        )
+
+    cdef int changed_lately(self) except -1:
+        """The same for many calls in a row: looks again when some time has passed since, so it is late by that at most.
+
+        Then, too, the guard of copies is put in place again.
+        """
         cdef timespec_t now
         clock_gettime(CLOCK_MONOTONIC, &now)
         cdef int64_t ns = now.tv_sec * 1_000_000_000 + now.tv_nsec
         if ns - self._looked < LOOK_NS:
             return False
+        guard()
         if self.changed():
             return True
         self._looked = ns
         return False
+
+
+cdef bint _differ(const timespec_t *a, const timespec_t *b):
+    return a.tv_sec != b.tv_sec or a.tv_nsec != b.tv_nsec
 
 
 cdef class Locator:

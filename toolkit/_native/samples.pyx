@@ -10,7 +10,7 @@ from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, u
 from libc.string cimport memcpy
 
 from toolkit._native.chunks cimport (
-    TK_CHUNK_BYTES, TK_READ_NULL, TK_READ_OK, TK_READ_RANGE, Body, checked_copy, fixed_value, is_null, tk_body, value_span,
+    TK_CHUNK_BYTES, TK_READ_NULL, TK_READ_OK, TK_READ_RANGE, TK_READ_TEXT, Body, checked_copy, fixed_value, is_null, tk_body, value_span,
 )
 from toolkit._native.locate cimport FileIdentity, Locator
 
@@ -89,7 +89,8 @@ cdef class SampleReader:
     def read(self, int64_t row):
         """Return the row's values by column; or (column, status, chunk) where one is not readable.
 
-        `column` is the number of the first such column, or -1 when the shard was changed while it was open.
+        `column` is the number of the first such column, or -1 when the shard's file may have changed since it was opened:
+        locate the row, which opens it anew, and read again.
         """
         cdef int64_t inner = 0, chunk = -1
         cdef int status
@@ -140,7 +141,13 @@ cdef object _variable(Body body, _Column column, int64_t row, int *status, int64
         status[0] = checked_copy(&body._body, start, length, place, tmp, chunk)
     if status[0] != TK_READ_OK:
         return None
-    return data if column.code == TK_BINARY else PyUnicode_DecodeUTF8(<char *>place, length, NULL)
+    if column.code == TK_BINARY:
+        return data
+    try:
+        return PyUnicode_DecodeUTF8(<char *>place, length, NULL)
+    except UnicodeDecodeError:
+        status[0] = TK_READ_TEXT
+        return None
 
 
 cdef object _bit(Body body, _Column column, int64_t row, int *status, int64_t *chunk):

@@ -1,3 +1,5 @@
+from typing import Self
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -7,13 +9,13 @@ IGNORED: int
 
 class TokenShard:
     tokens: int
-    def __init__(self, bodies: list[Body], ids: int, ends: int, width: int) -> None: ...
+    def __new__(cls, bodies: list[Body], ids: int, ends: int, width: int) -> Self: ...
 
 class TokenRun:
     shards: int
     tokens: int
     width: int
-    def __init__(self, shard_tokens: NDArray[np.int64], width: int) -> None: ...
+    def __new__(cls, shard_tokens: NDArray[np.int64], width: int) -> Self: ...
     @property
     def open_shards(self) -> int: ...
     def close_shards(self) -> None: ...

@@ -16,7 +16,7 @@ from libc.string cimport memcpy
 cdef extern from *:
     void __builtin_prefetch(const void *address) nogil
 
-from toolkit._native.chunks cimport TK_READ_OK, TK_READ_RANGE, Body, checked_copy, checked_ids, tk_body
+from toolkit._native.chunks cimport TK_READ_OK, TK_READ_RANGE, Body, checked_copy, checked_ids, guard, tk_body
 from toolkit._native.permute cimport key_permutation, permutation, permuted
 
 IGNORED = -100  # the target where there is none, as in torch's cross_entropy
@@ -95,9 +95,11 @@ cdef class TokenShard:
                 raise ValueError(f"the ids of record batch {i} lie at no multiple of {width} bytes")
             self._run.bodies[i] = &body._body
             self._run.ids[i] = start
+            if length // width > (1LL << 62) - self._run.first[i]:
+                raise ValueError("more tokens than can be counted")
             self._run.first[i + 1] = self._run.first[i] + length // width
             start, length = body.buffer(ends)
-            if length < (body.rows + 1) * 8:
+            if length // 8 <= body.rows:
                 raise ValueError(f"record batch {i} has not one offset more than rows")
             self._run.ends[i] = start
             self._run.rows[i] = body.rows
@@ -344,6 +346,8 @@ cdef class TokenRun:
         for i in range(self.shards):
             if shard_tokens[i] < 0:
                 raise ValueError(f"shard {i} has {shard_tokens[i]} tokens")
+            if shard_tokens[i] > (1LL << 62) - self._first[i]:
+                raise ValueError(f"shards 0 to {i} have more than 2**62 tokens, which is what a permutation takes")
             self._first[i + 1] = self._first[i] + shard_tokens[i]
         self.tokens = self._first[self.shards]
         self._open = _Open(self.shards)
@@ -428,6 +432,7 @@ cdef class TokenRun:
             capacity += counts[i] // block + 3 if block else 1
         if n == 0 or room == 0:
             return [], None
+        guard()
         if block and self.tokens >= block:
             key_permutation(&order, self.tokens // block, key)
             ordered = &order

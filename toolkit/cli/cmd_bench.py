@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -31,10 +32,11 @@ def bench(
         typer.Option("--split", envvar=envvar("--split"), help="The split; the only one, or train, if not given."),
     ] = None,
     columns: Annotated[
-        str | None,
+        Sequence[str] | None,
         typer.Option(
             "--columns",
             envvar=envvar("--columns"),
+            parser=names_of,
             metavar="NAME,...",
             help="Load only these, for instance to leave out one with missing values.",
         ),
@@ -118,7 +120,7 @@ def bench(
 
     options = BenchOptions(
         split=split,
-        columns=None if columns is None else names_of(columns),
+        columns=None if columns is None else tuple(columns),
         threads=counts,
         repeats=repeats,
         decode=decode,

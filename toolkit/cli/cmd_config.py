@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Any
 
 import typer
 
-from toolkit.cli.config_options import effective_options, keys_of, take_config, take_settings
+from toolkit.cli.config_options import effective_options, keys_of, take_config, take_settings, values_of
 from toolkit.cli.options import DebugOption, envvar
-from toolkit.cli.output import print_document, print_line
-from toolkit.format.encodings import ImageEncoding
-from toolkit.pack.job import PackJob
+from toolkit.cli.output import print_document, print_json, print_text
+from toolkit.cli.pack_job import make_job
 
 __all__ = ["check", "config", "schema"]
 
@@ -19,15 +17,14 @@ __all__ = ["check", "config", "schema"]
 def config(context: typer.Context) -> None:
     """Check YAML configs of `toolkit pack`, and print their schema."""
     if context.invoked_subcommand is None:
-        text = context.get_help()
-        print_line(text)
+        print_text(context.get_help())
 
 
 def schema(context: typer.Context, debug: DebugOption = False) -> None:
     """Print the JSON Schema (draft 2020-12) of configs, as editors and CI read it."""
     from toolkit.config.schema import json_schema
 
-    print_line(json.dumps(json_schema(keys_of(_pack_command(context))), indent=2, ensure_ascii=False))
+    print_json(json_schema(keys_of(_pack_command(context))), indent=2)
 
 
 def check(
@@ -43,23 +40,17 @@ def check(
 ) -> None:
     """Check a config; print the options that `toolkit pack --config FILE` would have here, as JSON.
 
-    Nothing is read but FILE: SOURCE need not be there.
+    Nothing is read but FILE, and SOURCE need not be there; so what only its content tells is not checked.
     """
+    from toolkit.sources.detect import check_options
+
     command = _pack_command(context)
     packing = typer.Context(command, info_name="pack")
     take_config(packing, file)
     take_settings(packing, settings or [])
     options, origins = effective_options(packing)
-    PackJob(
-        source=options["source"] or "",
-        dataset=options["dataset"] or "",
-        shard_bytes=options["shard_size"],
-        jobs=options["jobs"],
-        limit=options["limit"],
-        max_rejects=options["max_rejects"],
-        image_encoding=ImageEncoding.parse(options["image_encoding"]),
-        short_side=options["short_side"],
-    )
+    job = make_job(values_of(packing, options), reads=False)
+    check_options(job.source_kind, job.source_options)
     print_document("toolkit.config/1", {"config": file, "options": options, "from": origins})
 
 

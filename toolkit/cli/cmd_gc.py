@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
 from toolkit.cli.options import DebugOption, JsonOption, envvar
-from toolkit.cli.output import print_document, print_line
+from toolkit.cli.output import note, print_document, print_line
 from toolkit.cli.source_options import names_of
 
 __all__ = ["gc"]
+
+_SHOWN_FOREIGN = 5
 
 
 def gc(
     dataset: Annotated[str, typer.Argument(metavar="DATASET", help="The dataset's folder.")],
     keep: Annotated[
-        str | None,
+        Sequence[str] | None,
         typer.Option(
             "--keep",
             envvar=envvar("--keep"),
+            parser=names_of,
             metavar="PIN,...",
             help="Versions to keep besides the current one: their pins, or 12 or more digits.",
         ),
@@ -37,10 +41,14 @@ def gc(
     """
     from toolkit.pack.collect import collect
 
-    found = collect(dataset, keep=() if keep is None else names_of(keep), delete=delete)
+    found = collect(dataset, keep=tuple(keep or ()), delete=delete)
     if json:
         print_document("toolkit.gc/1", found)
         return
     for name in found.files:
         print_line(name)
+    if found.foreign:
+        more = ", …" if len(found.foreign) > _SHOWN_FOREIGN else ""
+        names = ", ".join(map(repr, found.foreign[:_SHOWN_FOREIGN]))
+        note(f"{len(found.foreign):,} left alone, which are no files of the format: {names}{more}")
     print_line(f"files={len(found.files)} bytes={found.bytes} deleted={'true' if delete else 'false'}")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json as json_module
 from typing import Annotated
 
 import typer
 
 from toolkit.cli.options import DatasetArgument, DebugOption, at_least, envvar
-from toolkit.cli.output import print_line
+from toolkit.cli.output import print_json
 
 __all__ = ["head"]
 
@@ -31,4 +30,4 @@ def head(
 
     ds = open_dataset(dataset, split=split)
     for row in range(min(samples, len(ds))):
-        print_line(json_module.dumps(sample_document(ds[row], ds.class_names), ensure_ascii=False))
+        print_json(sample_document(ds[row], ds.class_names))

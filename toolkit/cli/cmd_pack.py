@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
+import sys
 from collections.abc import Collection
 from dataclasses import asdict
 from typing import Annotated
@@ -12,7 +14,7 @@ import typer
 from typer.core import TyperCommand
 
 from toolkit.cli.config_options import ConfigOption, SetOption
-from toolkit.cli.image_options import ImageEncodingOption, ShortSideOption, VerifyImagesOption
+from toolkit.cli.image_options import ImageEncodingOption, MaxPixelsOption, ShortSideOption, VerifyImagesOption
 from toolkit.cli.options import (
     DebugOption,
     JsonOption,
@@ -25,36 +27,39 @@ from toolkit.cli.options import (
     parse_jobs,
     parse_size,
 )
-from toolkit.cli.output import Interrupted, note, print_document, print_line, print_views
+from toolkit.cli.output import Interrupted, note, print_document, print_line, print_views, warn
+from toolkit.cli.pack_job import make_job, options_of
 from toolkit.cli.progress import shown_progress
 from toolkit.cli.source_options import (
     ColumnsOption,
     EosOption,
     EosTokenOption,
     ExcludeOption,
+    FollowLinksOption,
     IncludeOption,
     KeyOption,
     KindOption,
     MapOption,
+    MaxValueBytesOption,
     MissingOption,
     RawOption,
     RenameOption,
     SourceKindOption,
+    SplitsOption,
     TextColumnOption,
     TokenizerOption,
     UserMetadataOption,
 )
-from toolkit.errors import RejectsError
-from toolkit.format.encodings import KEEP, ImageEncoding
-from toolkit.pack.job import DEFAULT_SHARD_BYTES, KeyConflict, OnExisting, PackJob
+from toolkit.errors import RejectsError, UsageError
+from toolkit.format.encodings import KEEP
+from toolkit.image_formats import DEFAULT_MAX_PIXELS
+from toolkit.pack.job import DEFAULT_SHARD_BYTES, KeyConflict, OnExisting, PackJob, PackResult
 from toolkit.processors import processors
-from toolkit.report.text import count, plain
-from toolkit.sources.imagefolder import DEFAULT_SPLIT, SPLIT_FOLDERS, LabelMode, read_classes
-from toolkit.sources.options import Missing, SourceKind, VerifyImages
+from toolkit.report.text import count
+from toolkit.sources.imagefolder import DEFAULT_SPLIT, SPLIT_FOLDERS, LabelMode
+from toolkit.sources.options import DEFAULT_MAX_VALUE_BYTES, Missing, VerifyImages
 
 __all__ = ["PackCommand", "pack"]
-
-_SHOWN_NAMES = 3
 
 
 class PackCommand(TyperCommand):
@@ -67,6 +72,7 @@ class PackCommand(TyperCommand):
 
 
 def pack(
+    context: typer.Context,
     source: Annotated[
         str,
         typer.Argument(
@@ -76,7 +82,9 @@ def pack(
             show_default=False,
         ),
     ],
-    dataset: Annotated[str, typer.Argument(metavar="DATASET", help="Folder to make.", show_default=False)],
+    dataset: Annotated[
+        str | None, typer.Argument(metavar="DATASET", help="Folder to make.", show_default=False)
+    ] = None,
     # A shell expands corpus/*.jsonl: with more than two paths the last is DATASET, and all others are SOURCE.
     further: Annotated[list[str] | None, typer.Argument(metavar=" ", hidden=True)] = None,
     split: Annotated[
@@ -200,11 +208,15 @@ def pack(
     key: KeyOption = None,
     include: IncludeOption = None,
     exclude: ExcludeOption = None,
+    splits: SplitsOption = None,
+    follow_links: FollowLinksOption = False,
+    max_value_bytes: MaxValueBytesOption = DEFAULT_MAX_VALUE_BYTES,
     missing: MissingOption = Missing.ERROR.value,
     raw: RawOption = False,
     verify_images: VerifyImagesOption = VerifyImages.HEADER.value,
     image_encoding: ImageEncodingOption = str(KEEP),
     short_side: ShortSideOption = None,
+    max_pixels: MaxPixelsOption = DEFAULT_MAX_PIXELS,
     tokenizer: TokenizerOption = None,
     text_column: TextColumnOption = None,
     eos: EosOption = False,
@@ -215,6 +227,14 @@ def pack(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", envvar=envvar("--dry-run"), help="Say what would be packed; write nothing.")
     ] = False,
+    abort: Annotated[
+        bool,
+        typer.Option(
+            "--abort",
+            envvar=envvar("--abort"),
+            help="Give up the unfinished pack of DATASET, whichever it is; versions stay. Needs no SOURCE.",
+        ),
+    ] = False,
     json: JsonOption = False,
     progress: ProgressOption = None,
     quiet: QuietOption = False,
@@ -224,43 +244,12 @@ def pack(
 
     The last line on stdout is for programs: samples=600 shards=2 bytes=21087276 seconds=0.37 pin=<sha256>.
     """
-    sources = [source, dataset, *(further or [])]
-    dataset = sources.pop()
-    job = PackJob(
-        source=sources[0],
-        more_sources=tuple(sources[1:]),
-        dataset=dataset,
-        split=split,
-        shard_bytes=shard_size,
-        label_mode=LabelMode(label_mode),
-        require_labels=require_labels,
-        classes=None if classes is None else read_classes(classes),
-        jobs=jobs,
-        limit=limit,
-        shuffle_seed=shuffle_seed,
-        key_conflict=KeyConflict(key_conflict),
-        on_existing=OnExisting(on_existing),
-        extend_classes=extend_classes,
-        max_rejects=max_rejects,
-        source_kind=None if source_kind is None else SourceKind(source_kind),
-        mapping=mapping,
-        columns=None if columns is None else tuple(columns),
-        rename=rename or {},
-        kinds=kinds or {},
-        key=key,
-        include=tuple(include or ()),
-        exclude=tuple(exclude or ()),
-        missing=Missing(missing),
-        raw=raw,
-        verify_images=VerifyImages(verify_images),
-        image_encoding=ImageEncoding.parse(image_encoding),
-        short_side=short_side,
-        tokenizer=tokenizer,
-        text_column=text_column,
-        eos=eos,
-        eos_token=eos_token,
-        user=user or {},
-    )
+    if abort:
+        _abort([source, *([] if dataset is None else [dataset]), *(further or [])][-1], json=json, quiet=quiet)
+        return
+    if dataset is None:
+        raise UsageError("Missing argument 'DATASET'. See `toolkit pack --help`.")
+    job = make_job(context.params)
     if dry_run:
         _plan(job, json=json, quiet=quiet)
     else:
@@ -268,25 +257,39 @@ def pack(
 
 
 def _pack(job: PackJob, *, json: bool, progress: bool | None, quiet: bool) -> None:
-    from toolkit.pack.run import pack as run_pack
-    from toolkit.report.pack_view import pack_views
+    from toolkit.pack.passes import PackInterrupted
+    from toolkit.pack.run import packing
 
     before = _current_pin(job.dataset)
     try:
-        with shown_progress("packing", "bytes", progress, quiet=quiet) as update:
-            result = run_pack(job, lambda samples, all_samples, nbytes, all_bytes: update(nbytes, all_bytes))
+        with contextlib.ExitStack() as stack:
+            with shown_progress("packing", "bytes", progress, quiet=quiet) as update:
+                bar = lambda samples, all_samples, nbytes, all_bytes: update(nbytes, all_bytes)  # noqa: E731
+                result = stack.enter_context(packing(job, bar))
+            _report(job, result, json=json, quiet=quiet)
+            sys.stdout.flush()  # or the pin may be lost after all, when what stands for it is gone
     except KeyboardInterrupt as error:
         if _current_pin(job.dataset) != before:
             raise Interrupted("interrupted, after the dataset was committed") from error
-        raise Interrupted("interrupted; nothing was committed. The same command goes on where it was") from error
+        kept = ""
+        if isinstance(error, PackInterrupted):
+            goes_on = "goes on where it was" if error.kept else "begins anew"
+            kept = f"; kept: {error.kept} of {count(error.slices, 'shard')}. The same command {goes_on}"
+        raise Interrupted(f"interrupted; nothing was committed{kept}") from error
+
+
+def _report(job: PackJob, result: PackResult, *, json: bool, quiet: bool) -> None:
+    from toolkit.report.pack_view import pack_views
+
     report = None
     if result.rejects:
         report = os.path.join(job.dataset, "reports", f"{result.pin}.rejects.jsonl")
+    for text in result.warnings:
+        warn(text)
     if not quiet:
         _note_split(job, result.splits)
-        _note_class_folders(job.source, labelled=result.classes is not None)
     if json:
-        document = {**asdict(result), "rejects_report": report, "options": _options(job)}
+        document = {**asdict(result), "rejects_report": report, "options": options_of(job)}
         print_document("toolkit.pack/1", document)
         return
     if not quiet:
@@ -297,22 +300,35 @@ def _pack(job: PackJob, *, json: bool, progress: bool | None, quiet: bool) -> No
     )
 
 
+def _abort(dataset: str, *, json: bool, quiet: bool) -> None:
+    from toolkit.pack.abort import abort
+
+    done = abort(dataset)
+    if json:
+        print_document("toolkit.pack-abort/1", done)
+        return
+    if done.pin is not None and done.shards and not quiet:
+        note(f"its {count(done.shards, 'finished shard')} stay until toolkit gc --delete removes what no version names")
+    print_line(f"aborted=true shards={done.shards} pin={done.pin or 'none'}")
+
+
 def _plan(job: PackJob, *, json: bool, quiet: bool) -> None:
     from toolkit.pack.run import plan
     from toolkit.report.pack_view import plan_views
 
     planned = plan(job)
     exists = _current_pin(job.dataset) is not None
+    for text in planned.warnings:
+        warn(text)
     if not quiet:
         _note_split(job, planned.splits)
-        _note_class_folders(job.source, labelled=planned.classes is not None)
         if exists and job.on_existing is OnExisting.REFUSE:
             note(f"{job.dataset!r} already holds a dataset: packing would need --on-existing overwrite")
     splits = planned.splits.values()
     counts = [split.samples for split in splits]
     samples = None if None in counts else sum(number or 0 for number in counts)
     if json:
-        document = {**asdict(planned), "dataset": job.dataset, "dataset_exists": exists, "options": _options(job)}
+        document = {**asdict(planned), "dataset": job.dataset, "dataset_exists": exists, "options": options_of(job)}
         print_document("toolkit.pack-plan/1", document)
     else:
         if not quiet:
@@ -327,48 +343,13 @@ def _plan(job: PackJob, *, json: bool, quiet: bool) -> None:
         raise typer.Exit(RejectsError.exit_code)
 
 
-def _options(job: PackJob) -> dict[str, object]:
-    return {
-        "source": job.source,
-        "more_sources": list(job.more_sources),
-        "source_kind": None if job.source_kind is None else job.source_kind.value,
-        "split": job.split,
-        "shard_bytes": job.shard_bytes,
-        "label_mode": job.label_mode.value,
-        "require_labels": job.require_labels,
-        "classes_given": job.classes is not None,
-        "jobs": job.jobs,
-        "limit": job.limit,
-        "shuffle_seed": job.shuffle_seed,
-        "key_conflict": job.key_conflict.value,
-        "on_existing": job.on_existing.value,
-        "extend_classes": job.extend_classes,
-        "max_rejects": job.max_rejects,
-        "map": job.mapping,
-        "columns": job.columns,
-        "rename": job.rename,
-        "kind": {column: kind.value for column, kind in job.kinds.items()},
-        "key": job.key,
-        "include": job.include,
-        "exclude": job.exclude,
-        "missing": job.missing.value,
-        "tfrecord_raw": job.raw,
-        "verify_images": job.verify_images.value,
-        "image_encoding": str(job.image_encoding),
-        "short_side": job.short_side,
-        "tokenizer": job.tokenizer,
-        "text_column": job.text_column,
-        "eos": job.eos,
-        "eos_token": job.eos_token,
-        "user_metadata": job.user,
-    }
-
-
 def _current_pin(dataset: str) -> str | None:
-    """Return the pin of the dataset's current version, or None where there is none."""
+    """Return the pin of the dataset's current version, or None where there is none that can be read as one."""
+    from toolkit.format.pin import MANIFEST, MANIFEST_BYTES
+    from toolkit.storage.local import read_file
+
     try:
-        with open(os.path.join(dataset, "manifest.json"), "rb") as file:
-            return hashlib.sha256(file.read()).hexdigest()
+        return hashlib.sha256(read_file(os.path.join(dataset, MANIFEST), MANIFEST_BYTES)).hexdigest()
     except OSError:
         return None
 
@@ -378,24 +359,3 @@ def _note_split(job: PackJob, splits: Collection[str]) -> None:
     name = os.path.basename(os.path.abspath(job.source))
     if job.split is None and list(splits) == [DEFAULT_SPLIT] and name in SPLIT_FOLDERS and name != DEFAULT_SPLIT:
         note(f"the samples of {name!r} became the split {DEFAULT_SPLIT!r}: give --split {name} to name it so")
-
-
-def _note_class_folders(source: str, *, labelled: bool) -> None:
-    """Say when folders that look like splits became classes: by their case, or by what lies beside them."""
-    if not labelled or not os.path.isdir(source):
-        return
-    with os.scandir(source) as entries:
-        folders = sorted(entry.name for entry in entries if entry.is_dir() and not entry.name.startswith("."))
-    if set(folders) <= set(SPLIT_FOLDERS):
-        return
-    alike = [name for name in folders if name.lower() in SPLIT_FOLDERS]
-    if not alike:
-        return
-    others = [name for name in folders if name.lower() not in SPLIT_FOLDERS]
-    cause = f"beside {_names(others)}" if others else "split folders are written in lower case"
-    note(f"{_names(alike)} became class names, not splits: {cause}. Splits are {', '.join(SPLIT_FOLDERS)}")
-
-
-def _names(names: list[str]) -> str:
-    shown = ", ".join(repr(plain(name)) for name in names[:_SHOWN_NAMES])
-    return f"{shown} and {len(names) - _SHOWN_NAMES} more" if len(names) > _SHOWN_NAMES else shown

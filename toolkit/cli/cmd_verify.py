@@ -6,10 +6,12 @@ from typing import Annotated
 
 import typer
 
+from toolkit.cli.image_options import MaxPixelsOption
 from toolkit.cli.options import DatasetArgument, DebugOption, JsonOption, ProgressOption, QuietOption, envvar
 from toolkit.cli.output import print_document, print_views
 from toolkit.cli.progress import shown_progress
 from toolkit.errors import IntegrityError, SampleError, StorageError
+from toolkit.image_formats import DEFAULT_MAX_PIXELS
 
 __all__ = ["verify"]
 
@@ -27,6 +29,7 @@ def verify(
     decode: Annotated[
         bool, typer.Option("--decode", envvar=envvar("--decode"), help="Decode every image as well.")
     ] = False,
+    max_pixels: MaxPixelsOption = DEFAULT_MAX_PIXELS,
     json: JsonOption = False,
     progress: ProgressOption = None,
     quiet: QuietOption = False,
@@ -40,8 +43,9 @@ def verify(
     from toolkit.loader.verify import verify as run_verify
     from toolkit.report.verify_view import verify_views
 
+    level = Level.FULL if full else Level.QUICK
     with shown_progress("verifying", "bytes", progress, quiet=quiet) as update:
-        result = run_verify(dataset, level=Level.FULL if full else Level.QUICK, decode=decode, progress=update)
+        result = run_verify(dataset, level=level, decode=decode, max_pixels=max_pixels, progress=update)
     if json:
         print_document("toolkit.verify/1", {"ok": not result.findings, **vars(result)})
     else:

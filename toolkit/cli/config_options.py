@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from toolkit.config.keys import Key
     from toolkit.config.load import Setting
 
-__all__ = ["ConfigOption", "SetOption", "effective_options", "keys_of", "take_config", "take_settings"]
+__all__ = ["ConfigOption", "SetOption", "effective_options", "keys_of", "take_config", "take_settings", "values_of"]
 
 _NO_KEYS = ("help", "config", "set", "further")
 _SET = "toolkit.set"  # in a context's meta: the keys that --set gave
@@ -64,6 +64,12 @@ def effective_options(context: typer.Context) -> tuple[dict[str, Any], dict[str,
         except typer.BadParameter as error:
             raise UsageError(f"{param.envvar}: {error.message}") from error
     return values, origins
+
+
+def values_of(context: typer.Context, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values by the names of the command's parameters; None for those that have no key."""
+    by_key = {param.name: options[key] for key, param in _params(context.command).items()}
+    return {param.name: by_key.get(param.name) for param in context.command.params if param.name is not None}
 
 
 def _config_callback(context: typer.Context, value: str | None) -> str | None:

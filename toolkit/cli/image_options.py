@@ -1,4 +1,4 @@
-"""Options of `toolkit pack` that say how images are checked and stored."""
+"""Options that say how images are checked, decoded and stored."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from toolkit.errors import UsageError
 from toolkit.format.encodings import ImageEncoding
 from toolkit.sources.options import VerifyImages
 
-__all__ = ["ImageEncodingOption", "ShortSideOption", "VerifyImagesOption"]
+__all__ = ["ImageEncodingOption", "MaxPixelsOption", "ShortSideOption", "VerifyImagesOption"]
 
 
 def _encoding(text: str) -> str:
@@ -49,5 +49,15 @@ ShortSideOption = Annotated[
         parser=at_least(1),
         metavar="PIXELS",
         help="With jpeg or raw: resize larger images so that their shorter side has this; none is enlarged.",
+    ),
+]
+MaxPixelsOption = Annotated[
+    int,
+    typer.Option(
+        "--max-pixels",
+        envvar=envvar("--max-pixels"),
+        parser=at_least(1),
+        metavar="PIXELS",
+        help="Decode no image of more pixels; its header tells how many there are.",
     ),
 ]

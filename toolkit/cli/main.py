@@ -14,7 +14,7 @@ from typer.main import get_command
 from toolkit import __version__
 from toolkit.cli import cmd_bench, cmd_config, cmd_doctor, cmd_gc, cmd_head, cmd_inspect, cmd_pack, cmd_verify
 from toolkit.cli.options import DebugOption
-from toolkit.cli.output import EXIT_CLOSED_PIPE, Mode, print_line, report_error, silence_stdout
+from toolkit.cli.output import EXIT_CLOSED_PIPE, Mode, print_line, print_text, report_error, silence_stdout
 
 __all__ = ["app", "main", "run"]
 
@@ -98,8 +98,7 @@ def toolkit(
 ) -> None:
     """Pack datasets into pinned, verifiable Arrow shards; inspect, verify and benchmark them."""
     if context.invoked_subcommand is None:
-        text = context.get_help()
-        print_line(text)
+        print_text(context.get_help())
 
 
 if __name__ == "__main__":

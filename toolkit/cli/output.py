@@ -1,4 +1,7 @@
-"""Where things are printed: results on stdout, everything else on stderr; and how an error ends the program."""
+"""Where things are printed: results on stdout, everything else on stderr; and how an error ends the program.
+
+Names of classes, columns and files come from strangers. They are escaped here, and only here.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +10,30 @@ import sys
 import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
 from toolkit.errors import ToolkitError, did_you_mean
+from toolkit.escapes import json_text, plain
 from toolkit.report.documents import document
-from toolkit.report.text import plain
+from toolkit.report.tables import Table, View
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.table import Table as RichTable
 
-__all__ = ["Interrupted", "Mode", "note", "print_document", "print_line", "print_views", "report_error"]
+__all__ = [
+    "Interrupted",
+    "Mode",
+    "note",
+    "print_document",
+    "print_json",
+    "print_line",
+    "print_text",
+    "print_views",
+    "report_error",
+    "warn",
+]
 
 EXIT_UNEXPECTED = 1
 EXIT_USAGE = 2
@@ -67,8 +82,19 @@ class Mode:
 
 
 def print_line(text: str) -> None:
-    """Print a line of the result."""
-    sys.stdout.write(f"{text}\n")
+    """Print a line of the result; it stays one line, whatever is in it."""
+    sys.stdout.write(f"{plain(text)}\n")
+
+
+def print_text(text: str) -> None:
+    """Print a text of several lines."""
+    for line in text.split("\n"):
+        print_line(line)
+
+
+def print_json(value: object, *, indent: int | None = None) -> None:
+    """Print a value as JSON."""
+    print_text(json_text(value, indent=indent))
 
 
 def print_document(schema: str, value: object) -> None:
@@ -76,7 +102,7 @@ def print_document(schema: str, value: object) -> None:
     print_line(document(schema, value))
 
 
-def print_views(views: Sequence[RenderableType]) -> None:
+def print_views(views: Sequence[View]) -> None:
     """Print a result for people: tables as wide as the terminal, or as wide as they are when there is none."""
     from rich.console import Console
 
@@ -85,23 +111,28 @@ def print_views(views: Sequence[RenderableType]) -> None:
     # Captured, because rich answers a closed pipe by ending the program.
     with console.capture() as captured:
         for view in views:
-            console.print(view)
+            console.print(plain(view) if isinstance(view, str) else _rich_table(view))
     sys.stdout.write(captured.get())
 
 
 def note(text: str) -> None:
     """Tell the user something that is no result."""
-    sys.stderr.write(f"note: {text}\n")
+    sys.stderr.write(f"note: {plain(text)}\n")
+
+
+def warn(text: str) -> None:
+    """Tell the user what to look at before the result is used; --quiet doesn't hide it."""
+    sys.stderr.write(f"warning: {plain(text)}\n")
 
 
 def report_error(error: BaseException, mode: Mode) -> int:
     """Print one clear line for `error` on stderr (and a JSON object when asked for); return the exit code."""
     code, text = _explain(error)
     if mode.debug:
-        traceback.print_exception(error, file=sys.stderr)
+        sys.stderr.write(f"{_plain_lines(''.join(traceback.format_exception(error)).rstrip())}\n")
     elif code == EXIT_UNEXPECTED and not isinstance(error, ToolkitError):
         text += "; run again with --debug for the traceback"
-    shown = "\n".join(map(plain, text.split("\n")))  # names in it may hold control characters
+    shown = _plain_lines(text)
     sys.stderr.write(f"{shown}\n" if code == EXIT_INTERRUPTED else f"error: {shown}\n")
     if mode.json:
         facts = {"type": _type_name(error), "message": text, "exit_code": code, **_attributes(error)}
@@ -114,6 +145,23 @@ def silence_stdout() -> None:
     devnull = os.open(os.devnull, os.O_WRONLY)
     os.dup2(devnull, sys.stdout.fileno())
     os.close(devnull)
+
+
+def _rich_table(table: Table) -> RichTable:
+    from rich.table import Table as RichTable
+
+    result = RichTable(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for number, header in enumerate(table.headers):
+        # A path or key that doesn't fit goes on in the next line: nothing that someone may copy is cut.
+        justify: Literal["left", "right"] = "right" if number in table.right else "left"
+        result.add_column(plain(header), justify=justify, overflow="fold")
+    for row in table.rows:
+        result.add_row(*map(plain, row))
+    return result
+
+
+def _plain_lines(text: str) -> str:
+    return "\n".join(map(plain, text.split("\n")))
 
 
 def _explain(error: BaseException) -> tuple[int, str]:

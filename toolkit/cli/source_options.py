@@ -7,30 +7,35 @@ from typing import Annotated, Any
 
 import typer
 
-from toolkit.cli.options import choice, envvar
+from toolkit.cli.options import choice, envvar, parse_size
 from toolkit.errors import did_you_mean
 from toolkit.format.kinds import Kind
 from toolkit.sources.options import Missing, SourceKind
+from toolkit.sources.split_folders import is_train, like_splits
 
 __all__ = [
     "ColumnsOption",
     "EosOption",
     "EosTokenOption",
     "ExcludeOption",
+    "FollowLinksOption",
     "IncludeOption",
     "KeyOption",
     "KindOption",
     "MapOption",
+    "MaxValueBytesOption",
     "MissingOption",
     "RawOption",
     "RenameOption",
     "SourceKindOption",
+    "SplitsOption",
     "TextColumnOption",
     "TokenizerOption",
     "UserMetadataOption",
     "kinds_of",
     "names_of",
     "pairs_of",
+    "splits_of",
 ]
 
 # Each of these reads what a flag says as text, and what a config says as a mapping or list.
@@ -53,7 +58,12 @@ def pairs_of(given: str | Mapping[str, str]) -> dict[str, str]:
 
 def names_of(given: str | Sequence[str]) -> tuple[str, ...]:
     """Return ("a", "b") for a,b."""
-    return tuple(part.strip() for part in given.split(",") if part.strip()) if isinstance(given, str) else tuple(given)
+    if not isinstance(given, str):
+        return tuple(given)
+    parts = tuple(part.strip() for part in given.split(","))
+    if not all(parts):  # a variable that isn't set, say: to go on without it would be to do something else
+        raise typer.BadParameter(f"{given!r} has an empty part: give text between commas, or leave the option out")
+    return parts
 
 
 def kinds_of(given: str | Mapping[str, str]) -> dict[str, Kind]:
@@ -66,6 +76,34 @@ def kinds_of(given: str | Mapping[str, str]) -> dict[str, Kind]:
             raise typer.BadParameter(f"{value!r} is not one of {', '.join(known)}.{hint}")
         kinds[column] = Kind(value)
     return kinds
+
+
+def splits_of(given: str | Mapping[str, str | Sequence[str]]) -> dict[str, tuple[str, ...]]:
+    """Return {"train": ("Train",), "val": ("Test", "dev")} for train=Train,val=Test,dev."""
+    splits: dict[str, tuple[str, ...]] = {}
+    if isinstance(given, Mapping):
+        for split, folders in given.items():
+            splits[split] = tuple(_folder(one) for one in ([folders] if isinstance(folders, str) else folders))
+        return splits
+    split = ""
+    for part in names_of(given):
+        name, equals, folder = part.partition("=")
+        if equals and not (name and folder):
+            raise typer.BadParameter(f"{part!r} is not SPLIT=FOLDER, as in train=Train,val=Test,dev")
+        if not equals and not split:
+            raise typer.BadParameter(f"{part!r} stands behind no split: give {part}={part}, as in train=Train,val=Test")
+        if not equals and like_splits([part]) and is_train(split) and not is_train(part):
+            raise typer.BadParameter(
+                f"{part!r} would be a part of the split {split!r}: give {part.lower()}={part} for a split of its own, "
+                f"or {split}={part} if that is what you mean"
+            )
+        split = name if equals else split
+        splits[split] = (*splits.get(split, ()), _folder(folder if equals else part))
+    return splits
+
+
+def _folder(text: str) -> str:
+    return text.removeprefix("./").rstrip("/") or text
 
 
 def _option(flag: str, metavar: str, text: str, parser: Callable[[Any], Any] | None = None) -> typer.models.OptionInfo:
@@ -103,6 +141,35 @@ IncludeOption = Annotated[
 ]
 ExcludeOption = Annotated[
     Sequence[str] | None, _option("--exclude", "GLOB,...", "Leave out input files that match one.", names_of)
+]
+SplitsOption = Annotated[
+    Mapping[str, tuple[str, ...]] | None,
+    _option(
+        "--splits",
+        "SPLIT=FOLDER,...",
+        "The folders that splits are made of, as in train=Train,val=Test,dev (val is Test and dev); "
+        "other folders are left out. For image folders.",
+        splits_of,
+    ),
+]
+FollowLinksOption = Annotated[
+    bool,
+    typer.Option(
+        "--follow-links",
+        envvar=envvar("--follow-links"),
+        help="Follow symbolic links that lead out of SOURCE; they are refused if not given.",
+    ),
+]
+MaxValueBytesOption = Annotated[
+    int,
+    typer.Option(
+        "--max-value-bytes",
+        envvar=envvar("--max-value-bytes"),
+        parser=parse_size,
+        metavar="SIZE",
+        show_default="256MiB",
+        help="Reject a sample with a larger value, if possible unread: bytes, or with a unit.",
+    ),
 ]
 MissingOption = Annotated[
     str,

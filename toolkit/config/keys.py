@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from toolkit.config.values import Amount, Choice, Flag, Form, Names, Pairs, Text, ValueType, Whole
+from toolkit.config.values import Amount, Choice, Flag, Form, Names, Pairs, Text, TextOrNames, ValueType, Whole
 from toolkit.format.encodings import ENCODING_PATTERN
 from toolkit.format.kinds import Kind
 from toolkit.pack.job import KeyConflict, OnExisting
@@ -39,17 +39,22 @@ PACK_VALUES: dict[str, ValueType] = {
     "key": Text(),
     "include": Names(),
     "exclude": Names(),
+    "splits": Pairs(TextOrNames(), "{train: Train, val: [Test, dev]}"),
+    "follow_links": Flag(),
+    "max_value_bytes": Amount(1, _SIZE, "text with a unit as in 100MB, 256MiB"),
     "missing": Choice(tuple(one.value for one in Missing)),
     "tfrecord_raw": Flag(),
     "verify_images": Choice(tuple(one.value for one in VerifyImages)),
     "image_encoding": Form(ENCODING_PATTERN, "keep, jpeg:QUALITY as in jpeg:90, or raw"),
     "short_side": Whole(1),
+    "max_pixels": Whole(1),
     "tokenizer": Text(path=True, words=("bytes",)),
     "text_column": Text(),
     "eos": Flag(),
     "eos_token": Text(),
     "user_metadata": Pairs(Text(), "{owner: me, licence: CC0}"),
     "dry_run": Flag(),
+    "abort": Flag(),
     "json": Flag(),
     "progress": Flag(),
     "quiet": Flag(),

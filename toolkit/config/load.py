@@ -10,6 +10,7 @@ from toolkit.config.keys import Key
 from toolkit.config.values import Text
 from toolkit.errors import NotFoundError, UsageError, did_you_mean
 from toolkit.storage.local import storage_errors
+from toolkit.storage.places import local_path
 
 __all__ = ["Setting", "load_config", "read_settings"]
 
@@ -35,6 +36,7 @@ def load_config(path: str, keys: Mapping[str, Key]) -> dict[str, Setting]:
     """
     from toolkit.config.tree import read_tree
 
+    path = local_path(path, "give a YAML file")
     tree = read_tree(_text_of(path), path)
     if not isinstance(tree.value, dict):
         held = "no options" if tree.value is None else "no mapping"
@@ -50,7 +52,10 @@ def load_config(path: str, keys: Mapping[str, Key]) -> dict[str, Setting]:
             at = (name, *fault.path)
             raise UsageError(f"{path}:{tree.lines[at]}: {_dotted(at)}: {fault.message}")
         if isinstance(key.value, Text) and key.value.path and value not in key.value.words:
-            value = os.path.join(os.path.dirname(path), os.path.expanduser(value))
+            try:
+                value = os.path.join(os.path.dirname(path), local_path(value, "give a path"))
+            except UsageError as error:
+                raise UsageError(f"{where}: {name}: {error}") from error
         settings[name] = Setting(name, value, where)
     return settings
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from toolkit.errors import did_you_mean
 
-__all__ = ["Amount", "Choice", "Fault", "Flag", "Form", "Names", "Pairs", "Text", "ValueType", "Whole"]
+__all__ = ["Amount", "Choice", "Fault", "Flag", "Form", "Names", "Pairs", "Text", "TextOrNames", "ValueType", "Whole"]
 
 _SHOWN_CHARACTERS = 40
 
@@ -158,10 +158,23 @@ class Names(ValueType):
 
 
 @dataclass(frozen=True)
+class TextOrNames(ValueType):
+    """Text of at least one character, or a list of such."""
+
+    def schema(self) -> dict[str, object]:
+        """Return the JSON Schema of the values."""
+        return {"anyOf": [Text().schema(), Names().schema()]}
+
+    def fault(self, value: object) -> Fault | None:
+        """Return what is wrong with a value from YAML, or None."""
+        return Names().fault(value) if isinstance(value, list) else Text().fault(value)
+
+
+@dataclass(frozen=True)
 class Pairs(ValueType):
     """A mapping of texts to `values`."""
 
-    values: Text | Choice
+    values: Text | Choice | TextOrNames
     example: str
 
     def schema(self) -> dict[str, object]:

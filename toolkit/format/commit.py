@@ -6,6 +6,7 @@ Order: shards (temporary name, fsync, rename), tables, manifests/<pin>.json, the
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import shutil
@@ -15,14 +16,21 @@ from typing import Self
 
 from toolkit.errors import ExistsError, UsageError
 from toolkit.format.manifest import Manifest, encode_manifest
+from toolkit.format.names import DROPPED_JOURNAL, FOLDERS, LOCK, is_temporary, is_top_level
 from toolkit.format.pin import JOURNAL, MANIFEST, MANIFESTS, REPORTS, SHARDS, TABLES
 from toolkit.format.tables import sha256
-from toolkit.storage.local import TEMPORARY_PREFIX, fsync_directory, storage_errors, write_durable
+from toolkit.storage.folders import Entry, list_folder, make_folder, remove_files
+from toolkit.storage.local import (
+    TEMPORARY_PREFIX,
+    NoFileError,
+    fsync_directory,
+    read_file,
+    refused_link,
+    storage_errors,
+    write_durable,
+)
 
 __all__ = ["Transaction", "locked", "remove_temporaries"]
-
-_LOCK = ".lock"
-_OWN = {MANIFEST, MANIFESTS, TABLES, SHARDS, REPORTS, _LOCK, JOURNAL}
 
 
 class Transaction:
@@ -37,7 +45,7 @@ class Transaction:
 
         Raises:
             ExistsError: It has a dataset and `replace` is not set, or another pack is writing it.
-            UsageError: It has files that are none of a dataset's.
+            UsageError: It has files that are none of a dataset's, or a link where a dataset has a folder.
             StorageError: The file system refuses.
         """
         self.root = root
@@ -48,7 +56,7 @@ class Transaction:
             if os.path.exists(root) and not os.path.isdir(root):
                 raise UsageError(f"{root!r} is a file: give a folder for the dataset")
             names = os.listdir(root) if os.path.isdir(root) else []
-            foreign = sorted(name for name in names if name not in _OWN and not name.startswith(TEMPORARY_PREFIX))
+            foreign = sorted(name for name in names if not is_top_level(name))
             if foreign:
                 raise UsageError(
                     f"{root!r} holds other files ({foreign[0]!r}{', …' if len(foreign) > 1 else ''}): "
@@ -60,8 +68,8 @@ class Transaction:
                 remove_temporaries(root)
                 if not replace:
                     self.refuse_existing()
-                for folder in (SHARDS, TABLES, MANIFESTS, REPORTS):
-                    self._make_folder(os.path.join(root, folder))
+                for folder in FOLDERS:
+                    self._make_inner_folder(os.path.join(root, folder))
             except BaseException:
                 self._release()
                 raise
@@ -77,7 +85,7 @@ class Transaction:
             for path in self._published:
                 with contextlib.suppress(OSError):
                     os.unlink(path)
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError, UsageError):
                 remove_temporaries(self.root)
         self._release()
 
@@ -144,22 +152,19 @@ class Transaction:
 
     def _is_current(self, data: bytes) -> bool:
         try:
-            with open(os.path.join(self.root, MANIFEST), "rb") as file:
-                return file.read() == data
-        except FileNotFoundError:
+            return read_file(os.path.join(self.root, MANIFEST), len(data)) == data
+        except (FileNotFoundError, NoFileError):
             return False
         except OSError:
             return True  # Unknown: keep the files.
 
     def _publish(self, path: str, data: bytes) -> None:
-        if os.path.exists(path):
-            with storage_errors("read", path), open(path, "rb") as file:
-                if file.read() == data:
-                    # A pack that was killed may have renamed it, and no more.
-                    fsync_directory(os.path.dirname(path))
-                    return
-        else:
+        if not os.path.lexists(path):
             self._published.append(path)
+        elif os.path.isfile(path) and not os.path.islink(path) and _holds(path, data):
+            # A pack that was killed may have renamed it, and no more.
+            fsync_directory(os.path.dirname(path))
+            return
         write_durable(path, data)
 
     def _make_folder(self, path: str) -> None:
@@ -172,11 +177,16 @@ class Transaction:
             os.mkdir(folder)
             self._made.append(folder)
 
+    def _make_inner_folder(self, path: str) -> None:
+        """Make one of the dataset's own folders; a link in its place is refused."""
+        if make_folder(path):
+            self._made.append(path)
+
     def _release(self) -> None:
         if not self._committed:
             with contextlib.suppress(OSError):
                 if self._made and self._made[0] in (self.root, *self._parents()):
-                    os.unlink(os.path.join(self.root, _LOCK))
+                    os.unlink(os.path.join(self.root, LOCK))
             for folder in reversed(self._made):
                 with contextlib.suppress(OSError):
                     os.rmdir(folder)
@@ -190,15 +200,36 @@ class Transaction:
         return parents
 
 
+def _holds(path: str, data: bytes) -> bool:
+    """Tell whether a file is `data`, and read no more of it than that."""
+    with storage_errors("read", path):
+        try:
+            return read_file(path, len(data)) == data
+        except NoFileError:  # it is longer
+            return False
+
+
 def remove_temporaries(root: str) -> None:
-    """Remove what a killed pack left unfinished. The caller holds the lock: nobody is writing it now."""
-    for folder in (root, *(os.path.join(root, name) for name in (SHARDS, TABLES, MANIFESTS, REPORTS))):
-        if not os.path.isdir(folder):
-            continue
-        for name in os.listdir(folder):
-            path = os.path.join(folder, name)
-            if name.startswith(TEMPORARY_PREFIX):
-                shutil.rmtree(path) if os.path.isdir(path) else os.unlink(path)
+    """Remove what a killed pack left unfinished. The caller holds the lock: nobody is writing it now.
+
+    Raises:
+        UsageError: One of the dataset's folders is a link. Nothing was removed then.
+        StorageError: The file system refuses.
+    """
+    with storage_errors("open", root):
+        # The dataset's own folder may be named by a link; those inside may not be links.
+        top = os.path.realpath(root)
+    folders = [os.path.join(root, name) for name in FOLDERS]
+    list_folder(os.path.join(root, JOURNAL))  # only to refuse a link: what is in a journal goes with it
+    for folder, entries in [(folder, list_folder(folder)) for folder in (top, *folders)]:
+        remove_files(folder, [one.name for one in entries if _is_rubbish(one)])
+        if any(one.name == DROPPED_JOURNAL and one.is_folder for one in entries if folder == top):
+            with storage_errors("remove", os.path.join(top, DROPPED_JOURNAL)):
+                shutil.rmtree(os.path.join(top, DROPPED_JOURNAL))  # by descriptors: it follows no link
+
+
+def _is_rubbish(entry: Entry) -> bool:
+    return (is_temporary(entry.name) or entry.name == DROPPED_JOURNAL) and not entry.is_folder
 
 
 @contextlib.contextmanager
@@ -213,13 +244,18 @@ def locked(root: str) -> Iterator[None]:
 
 
 def _take_lock(root: str) -> int:
-    path = os.path.join(root, _LOCK)
+    path = os.path.join(root, LOCK)
     while True:
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644)
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                raise refused_link(path, "file") from error
+            raise
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # A writer that failed removes the lock file of a folder that it made: the name may be gone again.
-            if os.path.exists(path) and os.path.samestat(os.fstat(fd), os.stat(path)):
+            if os.path.exists(path) and os.path.samestat(os.fstat(fd), os.lstat(path)):
                 return fd
         except BlockingIOError as error:
             os.close(fd)

@@ -14,6 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 __all__ = [
+    "BatchShape",
     "BitLayout",
     "FixedLayout",
     "Layout",
@@ -21,10 +22,19 @@ __all__ = [
     "NullLayout",
     "StructLayout",
     "VariableLayout",
+    "batch_shape",
     "column_layouts",
     "leaf_layouts",
     "leaf_name",
+    "takes_bytes",
 ]
+
+_FIXED = (
+    *(pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_fixed_size_binary),
+    *(pa.types.is_date, pa.types.is_time, pa.types.is_timestamp, pa.types.is_duration),
+)
+_DIGITS = {4: 9, 8: 18, 16: 38, 32: 76}  # the most that a decimal of so many bytes has
+_DEEPEST = 64  # types in types: what Arrow's own readers and writers allow
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +94,44 @@ class NullLayout(_Node):
 Layout = FixedLayout | BitLayout | VariableLayout | ListLayout | StructLayout | NullLayout
 
 
+@dataclass(frozen=True, slots=True)
+class BatchShape:
+    """What the message of every record batch of a schema says.
+
+    Attributes:
+        buffers: How many buffers there are.
+        empty: Numbers of those that have no bytes: validity of columns, and of items in them, that are never null.
+    """
+
+    buffers: int
+    empty: NDArray[np.int32]
+
+
+def batch_shape(schema: pa.Schema) -> BatchShape:
+    """Return the shape of the record batches. Raises TypeError as column_layouts()."""
+    counter = iter(range(1 << 30))
+    empty: list[int] = []
+    for field in schema:
+        layout = _layout(field.type, counter, ())
+        while not field.nullable and len(layout.validity):
+            empty.append(int(layout.validity[-1]))
+            if not isinstance(layout, ListLayout):
+                break
+            field, layout = field.type.value_field, layout.child
+    return BatchShape(next(counter), np.array(empty, np.int32))
+
+
+def takes_bytes(dtype: pa.DataType) -> bool:
+    """Tell whether each value takes some of the body: of one that doesn't there can be any number in no space."""
+    if pa.types.is_struct(dtype):
+        return any(takes_bytes(child.type) for child in dtype)
+    if pa.types.is_fixed_size_list(dtype):
+        return dtype.list_size > 0 and takes_bytes(dtype.value_type)
+    if pa.types.is_fixed_size_binary(dtype):
+        return bool(dtype.byte_width)
+    return not pa.types.is_null(dtype)
+
+
 def column_layouts(schema: pa.Schema) -> dict[str, Layout]:
     """Return the layout of every column. Raises TypeError for a type that format 1 has no layout for."""
     counter = iter(range(1 << 30))
@@ -111,24 +159,31 @@ def _leaves(name: str, layout: Layout) -> Iterator[tuple[str, FixedLayout | Vari
         yield name, layout
 
 
-def _layout(dtype: pa.DataType, counter: Iterator[int], outer: tuple[int, ...]) -> Layout:
+def _layout(dtype: pa.DataType, counter: Iterator[int], outer: tuple[int, ...], depth: int = 1) -> Layout:
+    if depth > _DEEPEST:
+        raise TypeError(f"format 1 has no layout for types in types, more than {_DEEPEST} deep")
     if pa.types.is_null(dtype):
         return NullLayout(dtype, np.array(outer, np.int32))
     bitmaps = (*outer, next(counter))
     validity = np.array(bitmaps, np.int32)
     if pa.types.is_struct(dtype):
-        return StructLayout(dtype, validity, {child.name: _layout(child.type, counter, bitmaps) for child in dtype})
+        children = {child.name: _layout(child.type, counter, bitmaps, depth + 1) for child in dtype}
+        if len(children) < dtype.num_fields:
+            raise TypeError(f"format 1 has no layout for {dtype}: two fields have one name")
+        return StructLayout(dtype, validity, children)
     if pa.types.is_fixed_size_list(dtype):
-        return ListLayout(dtype, validity, _layout(dtype.value_type, counter, ()), None, 0, dtype.list_size)
+        return ListLayout(dtype, validity, _layout(dtype.value_type, counter, (), depth + 1), None, 0, dtype.list_size)
     if pa.types.is_list(dtype) or pa.types.is_large_list(dtype):
         width = 4 if pa.types.is_list(dtype) else 8
         offsets = next(counter)
-        return ListLayout(dtype, validity, _layout(dtype.value_type, counter, ()), offsets, width, 0)
+        return ListLayout(dtype, validity, _layout(dtype.value_type, counter, (), depth + 1), offsets, width, 0)
     if dtype in (pa.binary(), pa.string(), pa.large_binary(), pa.large_string()):
         width = 4 if dtype in (pa.binary(), pa.string()) else 8
         return VariableLayout(dtype, validity, next(counter), next(counter), width)
     if pa.types.is_boolean(dtype):
         return BitLayout(dtype, validity, next(counter))
-    if pa.types.is_fixed_size_binary(dtype) or pa.types.is_decimal(dtype) or pa.types.is_primitive(dtype):
+    if pa.types.is_decimal(dtype) and abs(dtype.scale) > _DIGITS[dtype.byte_width]:
+        raise TypeError(f"format 1 has no layout for {dtype}: its scale is beyond any of its numbers")
+    if any(is_of_kind(dtype) for is_of_kind in _FIXED) or dtype == pa.month_day_nano_interval():
         return FixedLayout(dtype, validity, next(counter), dtype.bit_width // 8)
     raise TypeError(f"format 1 has no layout for Arrow type {dtype}")

@@ -3,38 +3,42 @@
 from __future__ import annotations
 
 import json
+from typing import Annotated
 
 import msgspec
 
 from toolkit.errors import CorruptTableError, FormatError
-from toolkit.format.schema import FORMAT_VERSION, Column
+from toolkit.format.contract import MOST_BYTES, MOST_ROWS, columns_fault
+from toolkit.format.schema import FORMAT_VERSION, Column, Hash, Kind
 from toolkit.format.tables import sha256
 
 __all__ = ["LabelCounts", "Manifest", "Split", "TableRef", "encode_manifest", "parse_manifest"]
 
 _KNOWN_FEATURES: frozenset[str] = frozenset()
+_Rows = Annotated[int, msgspec.Meta(ge=0, le=MOST_ROWS)]
+_Bytes = Annotated[int, msgspec.Meta(ge=0, le=MOST_BYTES)]
 
 
 class TableRef(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A shard table: tables/<sha256>.arrow, and what it adds up to."""
 
-    sha256: str
-    shards: int
-    rows: int
+    sha256: Hash
+    shards: _Rows
+    rows: _Rows
 
 
 class LabelCounts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How often each class of a label column occurs in a split, by id; `missing` counts nulls."""
 
-    counts: tuple[int, ...]
-    missing: int
+    counts: tuple[_Rows, ...]
+    missing: _Rows
 
 
 class Split(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A split: its rows, bytes of shards, class counts by label column, and its shard tables in row order."""
 
-    rows: int
-    bytes: int
+    rows: _Rows
+    bytes: _Bytes
     labels: dict[str, LabelCounts]
     tables: tuple[TableRef, ...]
 
@@ -56,10 +60,10 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     format: int
     requires: tuple[str, ...]
     columns: tuple[Column, ...]
-    schema: str
+    schema: Hash
     splits: dict[str, Split]
     options: dict[str, object]
-    parent: str | None
+    parent: Hash | None
     user: dict[str, str]
 
     @property
@@ -74,6 +78,12 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 class _Version(msgspec.Struct):
     format: int
     requires: tuple[str, ...] = ()
+
+
+# Made here, not where they are used: msgspec learns a type when it first meets it, and a second thread that meets it
+# meanwhile ends the process. Imports have a lock.
+_VERSION = msgspec.json.Decoder(_Version)
+_MANIFEST = msgspec.json.Decoder(Manifest)
 
 
 def encode_manifest(manifest: Manifest) -> tuple[bytes, str]:
@@ -91,7 +101,7 @@ def parse_manifest(data: bytes, name: str) -> Manifest:
         CorruptTableError: It isn't a manifest.
     """
     try:
-        version = msgspec.json.decode(data, type=_Version)
+        version = _VERSION.decode(data)
         if version.format != FORMAT_VERSION:
             raise FormatError(
                 f"{name} has format {version.format}; this version of toolkit reads format {FORMAT_VERSION}: "
@@ -100,6 +110,25 @@ def parse_manifest(data: bytes, name: str) -> Manifest:
         unknown = sorted(set(version.requires) - _KNOWN_FEATURES)
         if unknown:
             raise FormatError(f"{name} requires {', '.join(unknown)}, unknown here: install a newer toolkit")
-        return msgspec.json.decode(data, type=Manifest)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        manifest = _MANIFEST.decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise CorruptTableError(f"{name} isn't a manifest of format {FORMAT_VERSION}: {error}") from error
+    fault = columns_fault(manifest.columns) or _sums_fault(manifest)
+    if fault is not None:
+        raise CorruptTableError(f"{name} contradicts itself: {fault}")
+    return manifest
+
+
+def _sums_fault(manifest: Manifest) -> str | None:
+    """Say which numbers don't add up, or None."""
+    labels = {column.name for column in manifest.columns if column.kind is Kind.LABEL}
+    for name, split in manifest.splits.items():
+        rows = sum(table.rows for table in split.tables)
+        if split.rows != rows:
+            return f"split {name!r} has {split.rows} rows, its shard tables {rows}"
+        if set(split.labels) != labels:
+            return f"split {name!r} counts the labels of {sorted(split.labels)}, the label columns are {sorted(labels)}"
+        for column, one in split.labels.items():
+            if sum(one.counts) + one.missing != rows:
+                return f"split {name!r} has {rows} rows, the classes of {column!r} are counted otherwise"
+    return None

@@ -16,16 +16,19 @@ from toolkit.errors import (
 )
 from toolkit.format.manifest import Manifest, parse_manifest
 from toolkit.format.tables import sha256
-from toolkit.storage.local import storage_errors
+from toolkit.storage.local import NoFileError, read_file, storage_errors
+from toolkit.storage.places import local_path
 
 __all__ = [
     "JOURNAL",
     "MANIFEST",
     "MANIFESTS",
+    "MANIFEST_BYTES",
     "REPORTS",
     "SHARDS",
     "TABLES",
     "Version",
+    "holds_dataset",
     "read_table",
     "resolve",
     "split_pin",
@@ -38,6 +41,8 @@ SHARDS = "shards"
 JOURNAL = ".journal"
 REPORTS = "reports"
 _SHORTEST_PREFIX = 12
+MANIFEST_BYTES = 256 << 20  # the counts of ten million classes
+_TABLE_BYTES = 4 << 30  # ten million shards
 _PIN = re.compile(r"(?P<path>.*)@sha256:(?P<hex>[^@/]*)", re.DOTALL)
 
 
@@ -74,9 +79,13 @@ def resolve(reference: str | os.PathLike[str]) -> Version:
         FormatError, CorruptTableError: As parse_manifest.
     """
     path, prefix = split_pin(os.fspath(reference))
+    path = local_path(path, "copy the dataset's folder here, and give that")
     root, file = _locate(path, prefix)
-    with storage_errors("read", file), open(file, "rb") as handle:
-        data = handle.read()
+    with storage_errors("read", file):
+        try:
+            data = read_file(file, MANIFEST_BYTES)
+        except NoFileError as error:
+            raise CorruptTableError(f"{file} is no manifest: {error.strerror}") from error
     pin = sha256(data)
     if prefix is not None and not pin.startswith(prefix):
         raise PinMismatchError(f"{file} has sha256 {pin}, not the pin {prefix}: it was changed after it was packed")
@@ -88,12 +97,27 @@ def resolve(reference: str | os.PathLike[str]) -> Version:
     return Version(root=os.path.abspath(root), pin=pin, manifest=parse_manifest(data, file))
 
 
+def holds_dataset(reference: str) -> bool:
+    """Tell whether a path, with or without a pin, looks like that of a dataset, or of one whose pack isn't finished."""
+    match = _PIN.fullmatch(reference)
+    root = reference if match is None or os.path.lexists(reference) else match["path"]
+    if os.path.isfile(root):
+        folder = os.path.dirname(os.path.abspath(root))
+        root = os.path.dirname(folder) if os.path.basename(folder) == MANIFESTS else folder
+
+    def has(*names: str) -> bool:
+        return os.path.exists(os.path.join(root, *names))
+
+    return has(SHARDS) and ((has(MANIFEST) and has(MANIFESTS)) or has(JOURNAL, "job.json"))
+
+
 def read_table(version: Version, digest: str) -> bytes:
     """Return the bytes of tables/<digest>.arrow, checked against that sha256."""
     path = os.path.join(version.root, TABLES, f"{digest}.arrow")
     try:
-        with open(path, "rb") as handle:
-            data = handle.read()
+        data = read_file(path, _TABLE_BYTES)
+    except NoFileError as error:
+        raise CorruptTableError(f"{path} is no table: {error.strerror}") from error
     except FileNotFoundError as error:
         raise CorruptTableError(f"{path} is missing: copy the whole dataset folder again") from error
     except OSError as error:

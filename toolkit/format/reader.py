@@ -4,27 +4,50 @@ from __future__ import annotations
 
 import base64
 import binascii
+import enum
 import hashlib
 import os
-from pathlib import PurePosixPath
 
 import numpy as np
 
-from toolkit._native.chunks import READ_CRC, READ_FAULT, READ_RANGE, Body, ShardMap
+from toolkit._native.chunks import READ_CRC, READ_FAULT, READ_ITEMS, READ_RANGE, READ_TEXT, Body, ShardMap
 from toolkit._native.locate import FileIdentity
-from toolkit.errors import CorruptShardError, StorageError
-from toolkit.format.message import parse_batch_message
+from toolkit.errors import CorruptShardError, StorageError, UsageError, did_you_mean
+from toolkit.format.layout import BatchShape
+from toolkit.format.message import BatchMessage, parse_batch_message
 from toolkit.format.shard import SUMS_KEY
 from toolkit.format.tables import ShardIndex
-from toolkit.storage.local import read_range
+from toolkit.storage.local import NoFileError, open_regular, read_range
 
-__all__ = ["ShardReader", "read_failure"]
+__all__ = ["ShardReader", "Verify", "read_failure"]
+
+_PIECE_BYTES = 1 << 20
+_ALIGNMENT = 8
 
 _FAILURES = {
     READ_CRC: "a chunk's bytes have another CRC32C than when they were packed",
     READ_FAULT: "the file was cut short, or its disk failed, while it was open",
     READ_RANGE: "a value's offsets point outside its buffer",
+    READ_TEXT: "a text is not UTF-8",
+    READ_ITEMS: "a list has more items than format 1 allows of a type that takes no bytes",
 }
+
+
+class Verify(enum.Enum):
+    """When a chunk's CRC32C is checked: when first touched, anew once the file may have changed; or at every read."""
+
+    TOUCH = "touch"
+    ALWAYS = "always"
+
+    @classmethod
+    def named(cls, value: str) -> Verify:
+        """Return the member of that value. Raises UsageError with the nearest."""
+        try:
+            return cls(value)
+        except ValueError:
+            known = [member.value for member in cls]
+            hint = did_you_mean(str(value), known)
+            raise UsageError(f"verify must be one of {', '.join(known)}, got {value!r}.{hint}") from None
 
 
 def read_failure(status: int, chunk: int) -> str:
@@ -37,11 +60,16 @@ class ShardReader:
 
     The file is checked when it is opened (size, sha256 of all bytes outside bodies); what lies in bodies is checked as
     it is copied. The descriptor is not kept: a shard that was replaced or removed by name still delivers what was
-    planned, and one that was rewritten in place is noticed by check_identity().
+    planned, and one that was rewritten in place is noticed by check_identity(). When `identity` changed otherwise, what
+    was checked before proves nothing any more: the shard is to be opened anew.
     """
 
-    def __init__(self, root: str, index: ShardIndex, shard: int) -> None:
-        """Open shard number `shard` of `index` below the dataset folder `root`.
+    def __init__(
+        self, root: str, index: ShardIndex, shard: int, shape: BatchShape, verify: Verify = Verify.TOUCH
+    ) -> None:
+        """Open shard number `shard` of `index` below the dataset folder `root`; `shape` is of its record batches.
+
+        The index is one that was checked (toolkit.format.contents).
 
         Raises:
             CorruptShardError: It is missing, has another size, or other metadata than when it was packed.
@@ -50,19 +78,17 @@ class ShardReader:
         self.path = index.shard_path(shard)
         self._file = os.path.join(root, self.path)
         self._index = index
+        self._shape = shape
+        self._remember = verify is Verify.TOUCH
         self._first = int(index.shard_first_batch[shard])
         self._last = int(index.shard_first_batch[shard + 1])
-        if PurePosixPath(self.path).is_absolute() or ".." in PurePosixPath(self.path).parts:
-            raise CorruptShardError(f"shard path {self.path!r} leaves the dataset folder", shard=self.path)
         expected = int(index.shard_bytes[shard])
         fd = self._open()
         try:
             stat = os.fstat(fd)
             if stat.st_size != expected:
                 raise self._corrupt(f"it has {stat.st_size} bytes, packed were {expected}")
-            self.identity = FileIdentity(
-                os.fsencode(self._file), stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns
-            )
+            self.identity = FileIdentity(os.fsencode(self._file), stat)
             self._messages = self._read_nonbody(fd, expected, index.nonbody_sha256[shard].as_py())
             self._map = ShardMap(fd, expected)
         except OSError as error:
@@ -82,14 +108,16 @@ class ShardReader:
 
     def check_identity(self) -> None:
         """Raise CorruptShardError when the file under this name was rewritten or cut short since it was opened."""
-        if self.identity.changed():
+        if self.identity.rewritten():
             raise self._corrupt("it was changed while it was open")
 
     def _open(self) -> int:
         try:
-            return os.open(self._file, os.O_RDONLY | os.O_CLOEXEC)
+            return open_regular(self._file)
         except FileNotFoundError as error:
             raise self._corrupt("it is missing") from error
+        except NoFileError as error:
+            raise self._corrupt("it is no regular file") from error
         except OSError as error:
             raise StorageError(f"can't open {self._file}: {error.strerror}") from error
 
@@ -100,11 +128,13 @@ class ShardReader:
         position = 0
         for batch in range(self._first, self._last):
             offset, metadata_bytes = int(self._index.batch_offset[batch]), int(self._index.batch_metadata_bytes[batch])
-            gap = read_range(fd, position, offset + metadata_bytes - position)
-            digest.update(gap)
-            messages.append(gap[offset - position :])
+            for start in range(position, offset, _PIECE_BYTES):  # of any length, in a file with holes
+                digest.update(read_range(fd, start, min(_PIECE_BYTES, offset - start)))
+            messages.append(read_range(fd, offset, metadata_bytes))
+            digest.update(messages[-1])
             position = offset + metadata_bytes + int(self._index.batch_body_bytes[batch])
-        digest.update(read_range(fd, position, size - position))
+        for start in range(position, size, _PIECE_BYTES):
+            digest.update(read_range(fd, start, min(_PIECE_BYTES, size - start)))
         if digest.digest() != expected:
             raise self._corrupt("its schema, batch metadata or footer has changed since it was packed")
         return messages
@@ -113,6 +143,7 @@ class ShardReader:
         place = batch - self._first
         try:
             message = parse_batch_message(self._messages[place])
+            self._check(message, batch)
             sums = base64.b64decode(message.metadata[SUMS_KEY], validate=True)
             return Body(
                 self._map,
@@ -121,9 +152,24 @@ class ShardReader:
                 message.rows,
                 sums,
                 np.ascontiguousarray(message.buffers),
+                self._remember,
             )
         except (ValueError, KeyError, binascii.Error) as error:
             raise self._corrupt(f"record batch {place} has unreadable metadata: {error}") from error
+
+    def _check(self, message: BatchMessage, batch: int) -> None:
+        """Raise ValueError when the message contradicts the shard table or the schema."""
+        rows, body_bytes = int(self._index.batch_rows[batch]), int(self._index.batch_body_bytes[batch])
+        if message.rows != rows:
+            raise ValueError(f"{message.rows} rows, its shard table says {rows}")
+        if message.body_bytes != body_bytes:
+            raise ValueError(f"a body of {message.body_bytes} bytes, its shard table says {body_bytes}")
+        if len(message.buffers) != self._shape.buffers:
+            raise ValueError(f"{len(message.buffers)} buffers, its schema has {self._shape.buffers}")
+        if (message.buffers[:, 0] % _ALIGNMENT).any():
+            raise ValueError(f"a buffer at no multiple of {_ALIGNMENT} bytes")
+        if message.buffers[self._shape.empty, 1].any():
+            raise ValueError("nulls in a column that has none")
 
     def _corrupt(self, what: str) -> CorruptShardError:
         return CorruptShardError(

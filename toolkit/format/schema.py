@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from typing import Annotated
 
 import msgspec
 import pyarrow as pa
@@ -18,6 +19,7 @@ __all__ = [
     "KEY",
     "RAW_IMAGE_TYPE",
     "Column",
+    "Hash",
     "Kind",
     "TokenEncoding",
     "arrow_schema",
@@ -39,6 +41,8 @@ RAW_IMAGE_TYPE = pa.struct(
     [("pixels", pa.large_binary()), ("height", pa.int32()), ("width", pa.int32()), ("channels", pa.int8())]
 )
 
+Hash = Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{64}\Z")]
+
 
 class TokenEncoding(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """What the numbers of a tokens column mean.
@@ -50,10 +54,10 @@ class TokenEncoding(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         tokenizer_table: sha256 of the table that holds the file itself.
     """
 
-    vocabulary: int
-    eos: int | None = None
-    tokenizer: str | None = None
-    tokenizer_table: str | None = None
+    vocabulary: Annotated[int, msgspec.Meta(ge=1, le=1 << 32)]
+    eos: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    tokenizer: Annotated[str, msgspec.Meta(pattern=r"\A(bytes|[0-9a-f]{64})\Z")] | None = None
+    tokenizer_table: Hash | None = None
 
 
 class Column(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -73,8 +77,12 @@ class Column(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     kind: Kind
     arrow_type: str
     encoding: str | None = None
-    label_table: str | None = None
+    label_table: Hash | None = None
     tokens: TokenEncoding | None = None
+
+
+_COLUMNS = tuple[Column, ...]
+msgspec.convert((), _COLUMNS)  # learnt within the import: see toolkit.format.manifest
 
 
 def image_column(name: str, encoding: ImageEncoding = KEEP) -> Column:
@@ -170,7 +178,7 @@ def arrow_schema(
 def columns_of(schema: pa.Schema) -> tuple[Column, ...]:
     """Return the columns that arrow_schema() wrote into the metadata of `schema`; none of another schema."""
     own = json.loads((schema.metadata or {}).get(b"toolkit", b"{}"))
-    return tuple(msgspec.convert(own.get("columns", ()), tuple[Column, ...]))
+    return tuple(msgspec.convert(own.get("columns", ()), _COLUMNS))
 
 
 def _feature(dtype: pa.DataType) -> object:

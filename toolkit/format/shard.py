@@ -13,11 +13,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from toolkit._native.chunks import ChunkSums
+from toolkit.errors import SourceError
 from toolkit.format.arrays import to_array
 from toolkit.format.compact import compact_batch
 from toolkit.format.digest import sample_digests
-from toolkit.format.schema import DIGEST, DIGEST_BYTES, Kind, columns_of
-from toolkit.format.sizes import padding_bytes, row_bytes
+from toolkit.format.schema import DIGEST, DIGEST_BYTES, KEY, Kind, columns_of
+from toolkit.format.sizes import MOST_EMPTY_ITEMS, empty_items, padding_bytes, row_bytes
 from toolkit.storage.background import BackgroundFile
 
 __all__ = ["BATCH_BODY_BYTES", "SUMS_KEY", "BatchPlace", "ShardRecord", "ShardWriter"]
@@ -124,6 +125,13 @@ class ShardWriter:
         if not self._pending:
             return
         rows = compact_batch(self._pending[0] if len(self._pending) == 1 else pa.concat_batches(self._pending))
+        for field, column in zip(rows.schema, rows.columns, strict=True):
+            if rows.num_rows == 1 and empty_items(column) > MOST_EMPTY_ITEMS:  # several rows are cut before
+                key = rows.column(KEY)[0].as_py()
+                raise SourceError(
+                    f"the sample {key!r} has {empty_items(column):,} items that take no bytes, in column "
+                    f"{field.name!r}: at most {MOST_EMPTY_ITEMS:,} can be stored: leave the column or the sample out"
+                )
         arrays = {field.name: column for field, column in zip(rows.schema, rows.columns, strict=True)}
         arrays[DIGEST] = to_array(sample_digests(rows), pa.binary(DIGEST_BYTES))
         batch = pa.RecordBatch.from_arrays([arrays[name] for name in self._schema.names], schema=self._schema)

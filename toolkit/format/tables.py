@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from toolkit.errors import CorruptTableError
 from toolkit.format.arrays import numbers, to_array
+from toolkit.format.message import parse_batch_message, parse_footer
 from toolkit.format.shard import ShardRecord
 
 __all__ = [
@@ -90,9 +91,23 @@ def encode_schema_table(schema: pa.Schema) -> bytes:
 def parse_schema_table(data: bytes, name: str) -> pa.Schema:
     """Return the schema of a schema table; `name` is for the error."""
     try:
-        return pa.ipc.open_file(pa.py_buffer(data)).schema
-    except (pa.ArrowException, OSError) as error:
+        parse_footer(data, len(data))
+        schema = pa.ipc.open_file(pa.py_buffer(data)).schema
+        _check_texts(schema)
+        return schema
+    except (pa.ArrowException, ValueError, OSError) as error:
         raise CorruptTableError(f"table {name} can't be read: {error}") from error
+
+
+def _check_texts(schema: pa.Schema) -> None:
+    """Raise UnicodeDecodeError when a name or time zone isn't UTF-8: pyarrow looks only when it is asked."""
+    fields = list(schema)
+    while fields:
+        field = fields.pop()
+        _ = field.name
+        if pa.types.is_timestamp(field.type):
+            _ = field.type.tz
+        fields += (field.type.field(i) for i in range(field.type.num_fields))
 
 
 def parse_label_table(data: bytes, name: str) -> tuple[str, ...]:
@@ -112,17 +127,20 @@ class ShardIndex:
     """Every shard and record batch of a split as arrays: finds a row without reading a footer.
 
     Attributes:
+        table_shards: Shards of each shard table.
         paths: Arrow array of the shards' paths.
         shard_bytes, shard_rows, shard_tokens: int64 (shards,).
         sha256, nonbody_sha256: Arrow arrays of 32 bytes a shard.
         batch_start: int64 (batches + 1,): first row of each record batch, and the number of rows.
-        batch_shard: int64 (batches,): the shard that holds it.
+        batch_rows, batch_shard: int64 (batches,): its rows, the shard that holds it.
         batch_offset, batch_metadata_bytes, batch_body_bytes: int64 (batches,): its place in that shard's file.
         shard_first_batch: int64 (shards + 1,).
     """
 
-    def __init__(self, table: pa.Table) -> None:
-        table = table.combine_chunks()
+    def __init__(self, tables: Sequence[pa.Table]) -> None:
+        self.table_shards = [len(table) for table in tables]
+        # An empty table is made by way of pandas: only where there is no other.
+        table = pa.concat_tables(tables if tables else [_SHARDS.empty_table()]).combine_chunks()
         self.paths = _array(table, "path")
         self.shard_rows = _numpy(_array(table, "rows"))
         self.shard_bytes = _numpy(_array(table, "bytes"))
@@ -136,7 +154,8 @@ class ShardIndex:
         self.batch_offset = _numpy(flat.field("offset"))
         self.batch_metadata_bytes = _numpy(flat.field("metadata_bytes"))
         self.batch_body_bytes = _numpy(flat.field("body_bytes"))
-        self.batch_start = np.concatenate(([0], np.cumsum(_numpy(flat.field("rows")))))
+        self.batch_rows = _numpy(flat.field("rows"))
+        self.batch_start = np.concatenate(([0], np.cumsum(self.batch_rows)))
         self.shard_first_batch = np.concatenate(([0], np.cumsum(counts)))
 
     @property
@@ -161,9 +180,7 @@ class ShardIndex:
 
 def parse_shard_tables(files: Sequence[tuple[str, bytes]]) -> ShardIndex:
     """Join the shard tables of a split, given as (name, bytes), in their order."""
-    if not files:
-        return ShardIndex(_SHARDS.empty_table())
-    return ShardIndex(pa.concat_tables([_decode(data, _SHARDS, name) for name, data in files]))
+    return ShardIndex([_decode(data, _SHARDS, name) for name, data in files])
 
 
 def _array(table: pa.Table, name: str) -> pa.Array:
@@ -185,10 +202,29 @@ def _encode(schema: pa.Schema, columns: Sequence[Sequence[object]]) -> bytes:
 
 def _decode(data: bytes, schema: pa.Schema, name: str) -> pa.Table:
     try:
+        _check_batches(data)
         table = pa.ipc.open_file(pa.py_buffer(data)).read_all()
         table.validate(full=True)
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, ValueError, OSError) as error:
         raise CorruptTableError(f"table {name} can't be read: {error}") from error
     if table.schema != schema:
         raise CorruptTableError(f"table {name} has not the columns of format 1: {table.schema.names}")
+    if any(_has_nulls(chunk) for column in table.columns for chunk in column.chunks):
+        raise CorruptTableError(f"table {name} has values that are missing")
     return table
+
+
+def _check_batches(data: bytes) -> None:
+    """Raise ValueError unless there is one record batch, uncompressed: a compressed one could be of any size."""
+    blocks = parse_footer(data, len(data))
+    if len(blocks) != 1:
+        raise ValueError(f"it has {len(blocks)} record batches, not one")
+    parse_batch_message(data[blocks[0].offset : blocks[0].offset + blocks[0].metadata_bytes])
+
+
+def _has_nulls(array: pa.Array) -> bool:
+    if pa.types.is_list(array.type):
+        return bool(array.null_count) or _has_nulls(array.values)
+    if pa.types.is_struct(array.type):
+        return bool(array.null_count) or any(_has_nulls(array.field(i)) for i in range(array.type.num_fields))
+    return bool(array.null_count)

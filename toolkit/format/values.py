@@ -9,11 +9,25 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from toolkit._native.chunks import READ_OK, READ_RANGE, Body
-from toolkit.format.layout import BitLayout, FixedLayout, Layout, ListLayout, NullLayout, StructLayout, VariableLayout
+from toolkit._native.chunks import READ_ITEMS, READ_OK, READ_RANGE, READ_TEXT, Body
+from toolkit.format.arrays import value_offsets
+from toolkit.format.layout import (
+    BitLayout,
+    FixedLayout,
+    Layout,
+    ListLayout,
+    NullLayout,
+    StructLayout,
+    VariableLayout,
+    takes_bytes,
+)
+from toolkit.format.sizes import MOST_EMPTY_ITEMS
 
 __all__ = ["DamagedValueError", "python_value", "read_rows"]
+
+_TEXT = (pa.string(), pa.large_string())
 
 
 class DamagedValueError(Exception):
@@ -41,7 +55,7 @@ def python_value(value: pa.Scalar) -> Any:
     if getattr(dtype, "unit", "") != "ns":
         try:
             return value.as_py()
-        except (OverflowError, ValueError):
+        except (OverflowError, ValueError):  # also a time zone that is unknown here
             pass
     unit: Any = "D" if dtype == pa.date32() else getattr(dtype, "unit", "ms")
     since_epoch = pa.types.is_timestamp(dtype) or pa.types.is_date(dtype)
@@ -67,20 +81,25 @@ def read_rows(body: Body, layout: Layout, start: int, count: int) -> pa.Array:
             values = _bytes(body, data, first * width, rows * width)
             return pa.Array.from_buffers(layout.type, rows, [validity, values]).slice(start - first)
         case BitLayout(data=data):
-            bits = _bitmap(body, data, first, rows) or pa.py_buffer(bytes((rows + 7) // 8))
+            bits = _bytes(body, data, first // 8, (rows + 7) // 8)
             return pa.Array.from_buffers(layout.type, rows, [validity, bits]).slice(start - first)
         case VariableLayout(offsets=offsets, data=data, offset_width=width):
             ends, low, high = _offsets(body, offsets, width, first, rows)
             values = _bytes(body, data, low, high - low)
-            return pa.Array.from_buffers(layout.type, rows, [validity, ends, values]).slice(start - first)
+            array = pa.Array.from_buffers(layout.type, rows, [validity, ends, values]).slice(start - first)
+            if layout.type in _TEXT:
+                _check_text(array, values)
+            return array
         case StructLayout(children=children):
             arrays = [read_rows(body, child, first, rows) for child in children.values()]
             return pa.Array.from_buffers(layout.type, rows, [validity], children=arrays).slice(start - first)
         case ListLayout(child=child, offsets=None, size=size):
+            _check_count(child, rows * size)
             items = read_rows(body, child, first * size, rows * size)
             return pa.Array.from_buffers(layout.type, rows, [validity], children=[items]).slice(start - first)
         case ListLayout(child=child, offsets=int() as offsets, offset_width=width):
             ends, low, high = _offsets(body, offsets, width, first, rows)
+            _check_count(child, high - low)
             items = read_rows(body, child, low, high - low)
             return pa.Array.from_buffers(layout.type, rows, [validity, ends], children=[items]).slice(start - first)
     raise TypeError(f"no reader for {layout}")
@@ -109,8 +128,36 @@ def _offsets(body: Body, buffer: int, width: int, first: int, rows: int) -> tupl
     dtype = np.int32 if width == 4 else np.int64
     if rows == 0:
         return pa.py_buffer(np.zeros(1, dtype)), 0, 0
-    offsets = np.frombuffer(_bytes(body, buffer, first * width, (rows + 1) * width), dtype)
+    offsets: NDArray[Any] = np.frombuffer(_bytes(body, buffer, first * width, (rows + 1) * width), dtype)
     low, high = int(offsets[0]), int(offsets[-1])
-    if low < 0 or (np.diff(offsets) < 0).any():
+    if low < 0 or (offsets[1:] < offsets[:-1]).any():  # neighbours: the difference of two could wrap around
         raise DamagedValueError(READ_RANGE, -1)
     return pa.py_buffer(offsets - offsets[0]), low, high
+
+
+def _check_count(child: Layout, items: int) -> None:
+    if items > MOST_EMPTY_ITEMS and not takes_bytes(child.type):
+        raise DamagedValueError(READ_ITEMS, -1)
+
+
+def _check_text(array: pa.Array, data: pa.Buffer) -> None:
+    """Raise DamagedValueError where a value isn't UTF-8: pyarrow would hand out what is no text, or fail later."""
+    try:
+        str(data, "utf-8")
+        if not _cuts_a_character(array, data):
+            return
+    except UnicodeDecodeError:
+        pass
+    # Bytes that nobody sees, of neighbours and under nulls, may be anything.
+    for value in array.cast(pa.large_binary() if array.type == pa.large_string() else pa.binary()):
+        try:
+            if value.is_valid:
+                str(value.as_buffer(), "utf-8")
+        except UnicodeDecodeError as error:
+            raise DamagedValueError(READ_TEXT, -1) from error
+
+
+def _cuts_a_character(array: pa.Array, data: pa.Buffer) -> bool:
+    starts = value_offsets(array)
+    starts = starts[starts < data.size]
+    return bool((np.frombuffer(data, np.uint8)[starts] & 0xC0 == 0x80).any())

@@ -7,11 +7,13 @@ columns of bytes are known before; lists are reserved at what samples took so fa
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import gc
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,12 +23,12 @@ from numpy.typing import NDArray
 from toolkit.errors import LoaderError
 from toolkit.loader.bytes_column import BytesColumn
 from toolkit.loader.stage import ColumnStage, WorkerMemory
-from toolkit.memory.budget import Budget
+from toolkit.memory.budget import Budget, OverBudgetError
 from toolkit.memory.holding import Holding, Token, held_batches, held_text
 from toolkit.memory.pool import BlockPool, NoRoomError
 from toolkit.memory.sizes import size_text
 
-__all__ = ["Admission", "Admitted", "least_bytes"]
+__all__ = ["Admission", "Admitted", "GaveWayError", "StarvedError", "least_bytes"]
 
 _FLAT = {bytes, str, int, float, bool, type(None)}  # what columns of bytes and text are made of: no look inside
 _COLLECT_SECONDS = 0.25  # between collections while it waits: cycles may keep batches alive
@@ -39,6 +41,14 @@ class Admitted:
     columns: dict[str, Any]
     holding: Holding
     token: Token
+
+
+class GaveWayError(Exception):
+    """A batch is made again later: its memory is needed for the one that is delivered next."""
+
+
+class StarvedError(Exception):
+    """There is no room now: the worker frees what it has, and begins its part anew when it is its turn to wait."""
 
 
 class Admission:
@@ -71,6 +81,9 @@ class Admission:
         self._filled = 0
         self._other_a_sample = 0.0
         self._worker_bytes = 0
+        self._turn = threading.Lock()  # of the one worker that may wait for room while it has memory
+        self._starved: WorkerMemory | None = None
+        self._waited: tuple[Holding, float] | None = None
 
     @property
     def is_limited(self) -> bool:
@@ -122,7 +135,7 @@ class Admission:
         """
         begun = collected = time.monotonic()
         for memory in self.memories:
-            memory.free()  # no batch is in flight: no worker uses it
+            memory.give_back()  # no batch is in flight: no worker uses it, but for a part of one that was taken back
         while not is_closed():
             self._collect()
             admitted = self.allocate(epoch, first, last, samples, late_bytes, alone=True)
@@ -141,6 +154,70 @@ class Admission:
                 collected = now
             self._budget.wait()
         return None
+
+    @property
+    def is_starved(self) -> bool:
+        """Whether a worker waits for room."""
+        return self._starved is not None
+
+    @contextlib.contextmanager
+    def turn(self, memory: WorkerMemory) -> Iterator[None]:
+        """Let a worker wait for room: one after the other, for two that wait have what each other needs."""
+        with self._turn:
+            self._starved = memory
+            try:
+                yield
+            finally:
+                self._starved = None
+
+    def note_waiting(self, holding: Holding | None) -> None:
+        """Note which batch the consumer waits for; None: for none any more."""
+        self._waited = None if holding is None else (holding, time.monotonic())
+
+    def make_room(self, memory: WorkerMemory, nbytes: int) -> None:
+        """Count `nbytes` more that a worker is going to take.
+
+        Other workers give back what they don't use. In its turn the worker waits until there is room: for other parts,
+        for batches behind its own, which the engine takes back, and for what the consumer holds, hold_timeout at the
+        most while the consumer waits for this very batch.
+
+        Raises:
+            OverBudgetError: They can't fit beside the batch itself.
+            StarvedError: There is no room, and it is not the worker's turn.
+            GaveWayError: The batch was taken back.
+            LoaderError: The consumer held batches that are in the way, or the loader was closed.
+        """
+        begun = time.monotonic()
+        while not self._budget.charge(nbytes):
+            self._budget.reclaim()
+            for other in list(self.memories):
+                if other is not memory:
+                    other.give_back()
+            if self._budget.charge(nbytes):
+                return
+            self._check_room(memory, nbytes, begun)
+            if self._starved is not memory:
+                raise StarvedError
+            self._budget.wait()
+
+    def _check_room(self, memory: WorkerMemory, nbytes: int, begun: float) -> None:
+        holding, limit = memory.holding, self._budget.least_limit
+        batch = 0 if holding is None else holding.nbytes
+        least = batch + memory.counted + nbytes
+        if limit is not None and least > limit:
+            raise OverBudgetError(
+                f"to read and decode it takes {size_text(memory.counted + nbytes)} beside the {size_text(batch)} of "
+                f"its batch, more than {self._limits()}: allow at least {size_text(least)}"
+            )
+        if memory.closed:
+            raise LoaderError("the loader was closed")
+        if holding is not None and holding.taken_back:
+            raise GaveWayError
+        if self._waited is not None and self._waited[0] is holding:
+            if self._budget.has_own_room(nbytes):
+                self._budget.reclaim(prefetched=True)
+            if time.monotonic() - max(begun, self._waited[1]) > self._hold_timeout:
+                raise self._held(nbytes)
 
     def note_filled(self, holding: Holding, columns: dict[str, Any], made: dict[str, Any], samples: int) -> None:
         """Count what of a batch's columns, `made` of those that were allocated, lies in no block."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import sys
 import threading
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+
+from toolkit.loader.device import each_inside
 
 if TYPE_CHECKING:
     from toolkit.loader.fetch import Fetcher
@@ -44,8 +47,15 @@ class MovableBatch(Mapping[str, Any]):
     def __len__(self) -> int:
         return len(self._columns)
 
+    def copy(self) -> Self:
+        """Return the batch in memory of its own, which counts against no limit; as pickle and copy.deepcopy do."""
+        return copy.deepcopy(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._columns,)
+
     def to(self, device: Any, non_blocking: bool = False) -> Self:
-        """Return the batch with its torch tensors on `device`, those in lists too; anything else stays as it is."""
+        """Return the batch with its torch tensors on `device`, those in lists, tuples and dicts too; the rest stays."""
         return self._with({name: _moved(values, device, non_blocking) for name, values in self._columns.items()})
 
     def _with(self, columns: dict[str, Any]) -> Self:
@@ -61,20 +71,25 @@ class MovableBatch(Mapping[str, Any]):
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a batch's samples come from: what Batch documents, and `token`, its life to the memory budget."""
+    """Where a batch's samples come from: what Batch documents, and `token`, its life to the memory budget.
 
-    fetcher: Fetcher
+    `fetcher` reads keys; where a batch was copied or pickled, they are here instead.
+    """
+
+    fetcher: Fetcher | None
     epoch: int
     positions: NDArray[np.int64]
     rows: NDArray[np.int64]
     mask: Any
     present: Mapping[str, Any]
     token: object
+    keys: list[str | None] = field(default_factory=list)
 
 
 class Batch(MovableBatch):
     """Columns of a batch by name. The arrays are the consumer's own: writable, and valid as long as they are held.
 
+    It can be pickled and deep-copied, with its positions, keys, mask and epoch.
     Bytes that no slot reads are a BytesColumn: a sequence of bytes in one block.
     To JAX it is a pytree with its columns as leaves; what comes out of jax.tree.map or jit has those and nothing else.
     """
@@ -118,6 +133,8 @@ class Batch(MovableBatch):
     def sample_keys(self) -> list[str | None]:
         """Keys of the samples, of skipped ones too, None where it is padded; read from the dataset when asked for."""
         origin = self._known("sample_keys")
+        if origin.fetcher is None:
+            return list(origin.keys)
         real = origin.rows[origin.rows >= 0]
         keys: list[str | None] = [*origin.fetcher.keys(origin.fetcher.locate(real))]
         return keys + [None] * (len(origin.rows) - len(real))
@@ -125,6 +142,17 @@ class Batch(MovableBatch):
     def __repr__(self) -> str:
         of = f"epoch {self._origin.epoch}, {len(self._origin.rows)} samples, " if self._origin else ""
         return f"<toolkit.Batch {of}columns {', '.join(self)}>"
+
+    def __copy__(self) -> Self:
+        """Return another batch of the same arrays."""
+        return self._with(dict(self._columns))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Keys are read now: where it arrives, there may be no dataset."""
+        if self._origin is None:
+            return super().__reduce__()
+        own = replace(self._origin, fetcher=None, token=None, present=dict(self.present), keys=self.sample_keys)
+        return type(self), (self._columns, own)
 
     def _with(self, columns: dict[str, Any]) -> Self:
         return type(self)(columns, self._origin)
@@ -146,6 +174,6 @@ def _register(kind: type[MovableBatch]) -> None:
 
 
 def _moved(value: Any, device: Any, non_blocking: bool) -> Any:
-    if isinstance(value, list):
-        return [_moved(item, device, non_blocking) for item in value]
-    return value.to(device, non_blocking=non_blocking) if hasattr(value, "to") else value
+    if hasattr(value, "to"):
+        return value.to(device, non_blocking=non_blocking)
+    return each_inside(value, lambda item: _moved(item, device, non_blocking))

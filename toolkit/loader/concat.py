@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from toolkit._native.chunks import Body
 from toolkit._native.locate import FileIdentity
 from toolkit.errors import CorruptShardError, UsageError
+from toolkit.format.reader import Verify
 from toolkit.format.tables import parse_shard_tables
 from toolkit.loader.dataset import Dataset
 from toolkit.loader.fetch import Fetcher, Place
@@ -50,6 +51,10 @@ class JoinedSplits:
         self.classes = parts[0].classes
         self.split = "+".join(dict.fromkeys(part.split for part in parts))
         self.fetcher: Fetcher = JoinedFetcher(self.parts)
+
+    def verified(self, verify: Verify) -> JoinedSplits:
+        """Return the same splits, all read with these checks."""
+        return JoinedSplits([part.verified(verify) for part in self.parts])
 
 
 class JoinedFetcher(Fetcher):

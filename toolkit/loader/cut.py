@@ -52,16 +52,18 @@ class Cut:
         """Samples of this rank in a step."""
         return sum(high - low for low, high in self._ranges)
 
-    def batches(self, start: int = 0) -> int:
-        """Return how many batches are left of an epoch: the same number on every rank."""
-        whole, rest = divmod(self.samples - start, self.global_batch)
-        return self._own(whole + (1 if rest and self.remainder is not Remainder.DROP else 0))
+    def steps(self, start: int = 0) -> int:
+        """Return how many batches are left of an epoch: the same number on every rank, all its workers together."""
+        whole, rest = self._divided(start, None)
+        return whole + (1 if rest else 0)
 
-    def planned(self, start: int = 0) -> int:
-        """Return how many samples are left of an epoch for this rank."""
-        whole, rest = divmod(self.samples - start, self.global_batch)
-        if self.remainder is Remainder.DROP:
-            rest = 0
+    def batches(self, start: int = 0, steps: int | None = None) -> int:
+        """Return how many batches are left of an epoch, or of its next `steps`, for this worker."""
+        return self._own(self.steps(start) if steps is None else min(steps, self.steps(start)))
+
+    def planned(self, start: int = 0, steps: int | None = None) -> int:
+        """Return how many samples are left of an epoch, or of its next `steps` batches, for this rank and worker."""
+        whole, rest = self._divided(start, steps)
         if whole % self.workers != self.worker:
             rest = 0  # another one's batch
         last = sum(min(max(rest - low, 0), high - low) for low, high in self._ranges)
@@ -79,9 +81,16 @@ class Cut:
         positions[positions >= self.samples] = -1
         return positions
 
-    def after(self, start: int, batch: int) -> int:
-        """Return the position of the epoch that all ranks, and workers, have reached after their batch `batch`."""
-        return min(start + (batch + 1) * self.workers * self.global_batch, self.samples)
+    def after(self, start: int, steps: int) -> int:
+        """Return the position of the epoch that all ranks, and workers, have reached `steps` batches behind `start`."""
+        return min(start + steps * self.global_batch, self.samples)
+
+    def _divided(self, start: int, steps: int | None) -> tuple[int, int]:
+        """Return the whole global batches that are left of an epoch, at most `steps`, and the samples behind them."""
+        whole, rest = divmod(self.samples - start, self.global_batch)
+        if steps is not None and steps <= whole:
+            return steps, 0
+        return whole, 0 if self.remainder is Remainder.DROP else rest
 
     def _own(self, batches: int) -> int:
         """Return how many of the rank's batches are this worker's."""

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from toolkit.errors import CorruptTableError, NotFoundError, UsageError, did_you_mean
 from toolkit.format.manifest import Manifest
 from toolkit.format.pin import read_table, resolve
+from toolkit.format.reader import Verify
 from toolkit.format.schema import Column, Kind
 from toolkit.format.tables import ShardIndex
 from toolkit.loader.fetch import Fetcher
@@ -35,9 +36,15 @@ if TYPE_CHECKING:
 
 __all__ = ["Dataset", "open"]
 
+_KEYS_AT_A_TIME = 1 << 16
+
 
 def open(
-    reference: str | os.PathLike[str], *, split: str | None = None, columns: Sequence[str] | None = None
+    reference: str | os.PathLike[str],
+    *,
+    split: str | None = None,
+    columns: Sequence[str] | None = None,
+    verify: str = "touch",
 ) -> Dataset:
     """Open a version of a dataset: a folder or manifest file, with or without a pin (PATH@sha256:<hex>).
 
@@ -45,6 +52,8 @@ def open(
         reference: The dataset. A plain path is the current version; a pin, or 12 or more of its digits, is that one.
         split: Which split. May be left out when there is only one.
         columns: The columns to read; all when left out.
+        verify: When stored bytes are checked against their CRC32C: "touch" as they are first read, and anew when the
+            file may have changed since; "always" at every read.
 
     Raises:
         NotFoundError: There is no such dataset, split or column; the message names those that are there.
@@ -53,6 +62,7 @@ def open(
     """
     if isinstance(columns, str):
         raise UsageError(f"columns takes a list of names, got the text {columns!r}: columns=[{columns!r}]")
+    checks = Verify.named(verify)
     version = resolve(reference)
     splits = version.manifest.splits
     if not splits:
@@ -71,7 +81,7 @@ def open(
                 f"{reference} has no column {column!r}; it has {', '.join(known)}.{did_you_mean(column, known)}"
             )
     selected = tuple(c for c in version.manifest.columns if columns is None or c.name in columns)
-    opened = Opened(version, name)
+    opened = Opened(version, name, checks)
     return Dataset(opened, selected, Span(opened.rows, 0, 1), view_hash("split", version.pin, name))
 
 
@@ -242,6 +252,10 @@ class Dataset:
         kept = np.flatnonzero(bits.has(rows))
         return self._view(Listed(len(kept), rows[kept]), "filter", array_hash(kept))
 
+    def verified(self, verify: str) -> Self:
+        """Return the same samples, read with other checks; toolkit.open() describes `verify`. Raises UsageError."""
+        return type(self)(self.stored.verified(Verify.named(verify)), self._columns, self.selection, self.view)
+
     def repeat(self, times: int) -> Self:
         """Return a view of these samples `times` times in a row: an epoch of a loader then has each so often."""
         if not isinstance(times, int) or isinstance(times, bool) or times < 1:
@@ -284,8 +298,13 @@ class Dataset:
 
     def keys(self, rows: Sequence[int] | NDArray[np.int64] | None = None) -> list[str]:
         """Return the keys of rows of this view; of all when left out."""
-        chosen = np.arange(len(self), dtype=np.int64) if rows is None else self._numbers("keys", rows)
-        return self.fetcher.keys(self.fetcher.locate(self.rows(chosen)))
+        if rows is not None:
+            return self.fetcher.keys(self.fetcher.locate(self.rows(self._numbers("keys", rows))))
+        keys: list[str] = []
+        for start in range(0, len(self), _KEYS_AT_A_TIME):
+            positions = np.arange(start, min(start + _KEYS_AT_A_TIME, len(self)), dtype=np.int64)
+            keys += self.fetcher.keys(self.fetcher.locate(self.rows(positions)))
+        return keys
 
     def open_split(self, split: str) -> Dataset:
         """Return another split of the very same version, whatever was committed since this one was opened."""
@@ -302,7 +321,9 @@ class Dataset:
         weights: ArrayLike | None = None,
         epoch_samples: int | None = None,
         seed: int = 0,
-        epochs: int = 1,
+        epochs: int | None = 1,
+        until_epoch: int | None = None,
+        steps: int | None = None,
         prefetch: int = 4,
         threads: int | str = "auto",
         rank: int | None = None,
@@ -310,6 +331,7 @@ class Dataset:
         remainder: str = "keep",
         on_error: str = "raise",
         max_skips: int = 100,
+        verify: str | None = None,
         output: str | OutputAdapter = "numpy",
         device: Any = None,
         sharding: Any = None,
@@ -332,6 +354,8 @@ class Dataset:
             epoch_samples=epoch_samples,
             seed=seed,
             epochs=epochs,
+            until_epoch=until_epoch,
+            steps=steps,
             prefetch=prefetch,
             threads=threads,
             rank=rank,
@@ -339,6 +363,7 @@ class Dataset:
             remainder=remainder,
             on_error=on_error,
             max_skips=max_skips,
+            verify=verify,
             output=output,
             device=device,
             sharding=sharding,

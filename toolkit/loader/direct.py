@@ -14,7 +14,7 @@ from toolkit.loader.stage import Part, WorkerMemory
 from toolkit.loader.stages import make_stages
 from toolkit.loader.stats import LoaderStats
 from toolkit.memory.pool import BlockPool
-from toolkit.pipelines.build import compile_pipeline
+from toolkit.pipelines.build import compile_pipeline, last_steps
 from toolkit.pipelines.slots import Pipeline
 
 __all__ = ["DirectReader"]
@@ -32,8 +32,14 @@ class DirectReader:
         self._dataset = dataset
         self._pool = BlockPool(keep=0)
         compiled = compile_pipeline(pipeline, dataset.columns, dataset.schema) if pipeline else []
+        self._steps = last_steps(compiled)
         self._stages = make_stages(dataset.columns, dataset.schema, compiled, dataset.fetcher, LoaderStats(), seed=seed)
         self._local = threading.local()
+
+    @property
+    def steps(self) -> dict[str, str]:
+        """The last step of each slot, in words."""
+        return self._steps
 
     @property
     def dtypes(self) -> dict[str, str | None]:

@@ -20,12 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolkit.errors import CorruptShardError, LoaderError, SampleError, ToolkitError
-from toolkit.loader.admission import Admission, Admitted
+from toolkit.loader.admission import Admission, Admitted, GaveWayError, StarvedError
 from toolkit.loader.done import Done
 from toolkit.loader.fetch import Fetcher, Located
 from toolkit.loader.stage import ColumnStage, Part, WorkerMemory
 from toolkit.loader.stats import LoaderStats
-from toolkit.memory.budget import Budget
+from toolkit.memory.budget import Budget, OverBudgetError
 from toolkit.memory.guard import check_memory
 from toolkit.memory.holding import Holding, Token
 from toolkit.memory.pool import BlockPool
@@ -76,6 +76,12 @@ class FilledBatch:
     done: Done = field(default_factory=Done)
     lock: threading.Lock = field(default_factory=threading.Lock)
     laying_out: threading.Lock = field(default_factory=threading.Lock)
+
+    def take_back(self) -> None:
+        """Let go of its memory, though parts of it wait in the queue; what a worker is filling fails, unseen."""
+        self.holding.taken_back = True
+        self.columns = {}
+        self.token = Token()
 
     def finish_part(self, start: int, error: BaseException | None) -> bool:
         """Note that the part at `start` is over; was it the last? Of several errors the first sample's is kept."""
@@ -143,6 +149,7 @@ class Engine:
         self._turn = threading.Lock()  # between the consumer and another loader's, who may call give_up()
         self._threads = threads
         self._prefetch = prefetch
+        self._collect = collect
         self._ahead = min(1, prefetch)  # how much of it is used: twice as much each time that workers ran dry
         self._stats = stats
         self._pool = pool
@@ -189,9 +196,13 @@ class Engine:
                 batch = self._in_flight.popleft()
                 self._waited = batch
             if not self._work.closed:  # close() sets `closed` first and wakes `_waited` after: none is missed
+                self._admission.note_waiting(batch.holding)
                 while not batch.done.wait(_LOOK_SECONDS):
                     self._raise_overdue()
                     check_memory()
+                    if self._admission.is_starved:
+                        self._take_back()
+                self._admission.note_waiting(None)
             self._waited = None
             if self._work.closed:
                 raise StopIteration  # closed under our hands: the loader says that batches are missing
@@ -222,7 +233,7 @@ class Engine:
             if not self._in_flight:
                 counted = sum(memory.counted for memory in self._admission.memories)
                 for memory in self._admission.memories:
-                    memory.free()
+                    memory.give_back()
                 return counted > 0
             if not self._in_flight[-1].done.is_set():
                 return False
@@ -273,6 +284,16 @@ class Engine:
             call = memory.call
             if call is not None and time.monotonic() > call.deadline:
                 raise call.overdue()
+
+    def _take_back(self) -> None:
+        """Make the batches behind the one that is waited for again later: workers are short of memory."""
+        with self._turn:
+            while self._in_flight:
+                batch = self._in_flight.pop()
+                batch.take_back()
+                self._planned.appendleft(batch.planned)
+            self._stats.set_in_flight(0)
+        self._collect()  # the framework may keep what the consumer let go of
 
     def _top_up(self) -> None:
         """Plan batches until `prefetch` are in flight besides the one that is delivered next.
@@ -346,20 +367,18 @@ def _run_worker(work: _Work) -> None:
         error: BaseException | None = None
         try:
             if memory is None:
-                memory = WorkerMemory(work.budget)
+                memory = WorkerMemory(work.budget, work.admission.make_room)
                 work.admission.memories.append(memory)
                 memory.closed = work.closed  # it may have been closed in between
             check_memory()  # here too: a slow consumer doesn't look while batches are filled ahead
+            if batch.holding.taken_back:
+                raise GaveWayError
             if start == stop:
                 _lay_out(work, batch)  # it is all padding
-            elif work.skip_errors:
-                _fill_or_skip(work, batch, start, stop, memory)
             else:
-                _fill(work, batch, start, stop, memory)
+                (_fill_or_skip if work.skip_errors else _fill_within)(work, batch, start, stop, memory)
         except BaseException as caught:
             error = caught
-        if memory is not None:
-            memory.count()
         if batch.finish_part(start, error):
             if batch.error is None and memory is not None:
                 try:
@@ -374,13 +393,44 @@ def _run_worker(work: _Work) -> None:
         del item, batch, error
 
 
+def _fill_within(work: _Work, batch: FilledBatch, start: int, stop: int, memory: WorkerMemory) -> None:
+    """Fill a part; as the only worker that waits for memory where it is short, in halves where that isn't enough."""
+    turn = None
+    while True:
+        try:
+            if turn is None:
+                _fill(work, batch, start, stop, memory)
+            else:
+                with turn:
+                    _fill(work, batch, start, stop, memory)
+            return
+        except StarvedError:
+            memory.give_back()
+            turn = work.admission.turn(memory)
+        except OverBudgetError as error:
+            if stop - start == 1 and memory.was_empty:
+                place = work.fetcher.place(int(batch.planned.rows[start]))
+                raise OverBudgetError(f"{place}: {error}") from None
+            memory.give_back()  # else what is left out would depend on the samples before, so on the threads
+            if stop - start > 1:
+                break
+            turn = None
+    middle = (start + stop) // 2
+    _fill_within(work, batch, start, middle, memory)
+    _fill_within(work, batch, middle, stop, memory)
+
+
 def _fill(work: _Work, batch: FilledBatch, start: int, stop: int, memory: WorkerMemory) -> None:
     planned = batch.planned
     whole = _lay_out(work, batch)
     located = work.fetcher.locate(planned.rows[start:stop]) if whole is None else whole.part(slice(start, stop))
     part = Part(start, located, planned.epoch, planned.positions[start:stop], batch.present)
-    for stage in work.stages:
-        stage.fill(batch.columns[stage.name], part, memory)
+    memory.begin(batch.holding, stop - start)
+    try:
+        for stage in work.stages:
+            stage.fill(batch.columns[stage.name], part, memory)
+    finally:
+        memory.end()
 
 
 def _lay_out(work: _Work, batch: FilledBatch) -> Located | None:
@@ -423,14 +473,17 @@ def _locate(fetcher: Fetcher, rows: NDArray[np.int64]) -> tuple[Located, NDArray
 def _fill_or_skip(work: _Work, batch: FilledBatch, start: int, stop: int, memory: WorkerMemory) -> None:
     """Fill a part; when a sample of it is bad, sample by sample, and leave the bad ones out."""
     try:
-        _fill(work, batch, start, stop, memory)
-    except (SampleError, CorruptShardError) as error:
-        if stop - start > 1:
-            for place in range(start, stop):
-                _fill_or_skip(work, batch, place, place + 1, memory)
-            return
-        _blank(work, batch, start, stop)
-        batch.skipped.append((start, error.with_traceback(None)))  # frames would keep the batch's memory alive
+        _fill_within(work, batch, start, stop, memory)
+        return
+    except (SampleError, CorruptShardError) as caught:
+        error = caught.with_traceback(None)  # frames would keep the batch's memory alive
+        error.__context__ = None  # and so would those of what it came from
+    if stop - start > 1:
+        for place in range(start, stop):
+            _fill_or_skip(work, batch, place, place + 1, memory)
+        return
+    _blank(work, batch, start, stop)
+    batch.skipped.append((start, error))
 
 
 def _stop(work: _Work, threads: int) -> None:

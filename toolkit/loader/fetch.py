@@ -6,6 +6,7 @@ import os
 import threading
 import weakref
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,7 @@ from toolkit._native.chunks import (
     READ_NULL,
     READ_OK,
     READ_RANGE,
+    READ_TEXT,
     Body,
     FetchBuffer,
     fetch_binary,
@@ -26,8 +28,8 @@ from toolkit._native.chunks import (
 from toolkit._native.gather import find_values, gather_values, gather_windows
 from toolkit._native.locate import FileIdentity, Locator
 from toolkit.errors import CorruptShardError
-from toolkit.format.layout import FixedLayout, VariableLayout, column_layouts, leaf_layouts
-from toolkit.format.reader import ShardReader, read_failure
+from toolkit.format.layout import FixedLayout, VariableLayout, batch_shape, column_layouts, leaf_layouts
+from toolkit.format.reader import ShardReader, Verify, read_failure
 from toolkit.format.schema import KEY
 from toolkit.format.tables import ShardIndex
 from toolkit.format.values import DamagedValueError, python_value, read_rows
@@ -36,6 +38,8 @@ __all__ = ["Fetcher", "Found", "Located", "Place", "Variable"]
 
 _OPEN_SHARDS = 4096  # maps, not descriptors: far below the 65530 that Linux allows a process by default
 _KEPT_BODIES = 4096
+
+_Encoded = Sequence[bytes | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,10 +118,12 @@ os.register_at_fork(after_in_child=_renew_locks)
 class Fetcher:
     """Reads values of one split. Owns the open shards; safe from any thread."""
 
-    def __init__(self, root: str, index: ShardIndex, schema: pa.Schema) -> None:
+    def __init__(self, root: str, index: ShardIndex, schema: pa.Schema, verify: Verify = Verify.TOUCH) -> None:
         self._root = root
+        self._verify = verify
         self._index = index
         self._columns = column_layouts(schema)
+        self._shape = batch_shape(schema)
         layouts = leaf_layouts(schema)
         self._fixed = {name: leaf for name, leaf in layouts.items() if isinstance(leaf, FixedLayout)}
         self._variable = {name: leaf for name, leaf in layouts.items() if isinstance(leaf, VariableLayout)}
@@ -168,9 +174,14 @@ class Fetcher:
         return self._index.batch_start
 
     def open_shard(self, shard: int) -> ShardReader:
-        """Return shard number `shard`, open. Raises as locate()."""
+        """Return shard number `shard`, open: anew where its file may have changed. Raises as locate()."""
         reader = self._reader(shard)
-        reader.check_identity()
+        if reader.identity.changed():
+            reader.check_identity()
+            with self._lock:
+                if self._readers.get(shard) is reader:
+                    del self._readers[shard]
+            reader = self._reader(shard)
         return reader
 
     def open_batch(self, batch: int) -> tuple[Body, FileIdentity]:
@@ -301,8 +312,7 @@ class Fetcher:
 
     def array(self, column: str, batch: int) -> pa.Array:
         """Return a column of record batch number `batch` of the split. Raises CorruptShardError."""
-        reader = self._reader(int(self._index.batch_shard[batch]))
-        reader.check_identity()
+        reader = self.open_shard(int(self._index.batch_shard[batch]))
         first, stop = (int(row) for row in self._index.batch_start[batch : batch + 2])
         try:
             return read_rows(reader.body(batch), self._columns[column], 0, stop - first)
@@ -311,8 +321,17 @@ class Fetcher:
 
     def keys(self, located: Located) -> list[str]:
         """Return the keys of the rows."""
-        values = self.variable(KEY, located, FetchBuffer())
-        return [(values.bytes(i) or b"").decode() for i in range(len(located.rows))]
+        return self.texts(KEY, located, self.bytes(KEY, located), "")
+
+    def texts(self, leaf: str, located: Located, values: _Encoded, null: str | None = None) -> list[Any]:
+        """Return the values of a leaf of text as str, `null` where null. Raises CorruptShardError."""
+        texts: list[str | None] = []
+        try:
+            for value in values:
+                texts.append(null if value is None else value.decode())
+        except UnicodeDecodeError as error:
+            raise self.corrupt(int(located.rows[len(texts)]), leaf, READ_TEXT, -1) from error
+        return texts
 
     def place(self, row: int) -> Place:
         """Return where a row is stored; the key is "?" when it can't be read."""
@@ -329,7 +348,7 @@ class Fetcher:
             if reader is not None:
                 self._readers.move_to_end(shard)
                 return reader
-        opened = ShardReader(self._root, self._index, shard)
+        opened = ShardReader(self._root, self._index, shard, self._shape, self._verify)
         with self._lock:
             # Two threads may have opened it: both use the first, whose checked chunks count for both.
             reader = self._readers.setdefault(shard, opened)

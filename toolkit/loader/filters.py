@@ -93,10 +93,14 @@ def _matching(part: Opened, expression: pc.Expression) -> Bits:
 
 def _evaluate(part: Opened, expression: pc.Expression) -> Bits:
     columns = _needed(expression, part.schema)
-    mask = np.zeros(part.rows, np.bool_)
+    # Row by row as they are read: of rows that a table only speaks of, there may be more than memory.
+    masks = [np.empty(0, np.bool_)]
     for table in _tables(part, columns):
-        mask[table.filter(expression)[_ROW].to_numpy()] = True
-    return Bits.of(mask)
+        mask = np.zeros(len(table), np.bool_)
+        first = table[_ROW][0].as_py() if len(table) else 0
+        mask[table.filter(expression)[_ROW].to_numpy() - first] = True
+        masks.append(mask)
+    return Bits.of(np.concatenate(masks))
 
 
 def _needed(expression: pc.Expression, schema: pa.Schema) -> list[str]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from toolkit.errors import NotFoundError, did_you_mean
-from toolkit.format.pin import read_table, resolve
-from toolkit.format.tables import parse_label_table
+from toolkit.format.contents import read_classes
+from toolkit.format.pin import resolve
 
 __all__ = ["ClassBalance", "LabelBalance", "LabelReport", "label_report"]
 
@@ -59,15 +59,13 @@ def label_report(reference: str, *, split: str | None = None) -> LabelReport:
         )
     chosen = tuple(known) if split is None else (split,)
     columns = {}
-    for column in version.manifest.columns:
-        if column.label_table:
-            names = parse_label_table(read_table(version, column.label_table), column.label_table)
-            counts = {name: known[name].labels[column.name] for name in chosen}
-            columns[column.name] = _balance(
-                names,
-                {name: one.counts for name, one in counts.items()},
-                {name: one.missing for name, one in counts.items()},
-            )
+    for column, names in read_classes(version).items():
+        counts = {name: known[name].labels[column] for name in chosen}
+        columns[column] = _balance(
+            names,
+            {name: one.counts for name, one in counts.items()},
+            {name: one.missing for name, one in counts.items()},
+        )
     return LabelReport(root=version.root, pin=version.pin, splits=chosen, columns=columns)
 
 

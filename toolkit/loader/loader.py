@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
@@ -12,10 +13,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from toolkit.errors import LoaderError, UsageError
+from toolkit.errors import CorruptShardError, LoaderError, UsageError
 from toolkit.format.schema import Kind
 from toolkit.loader.admission import least_bytes
 from toolkit.loader.batch import Batch
+from toolkit.loader.course import Course, EndedRunWarning, Stretch, ended_text
 from toolkit.loader.cut import Cut
 from toolkit.loader.dataset import Dataset
 from toolkit.loader.device import Output
@@ -29,14 +31,14 @@ from toolkit.loader.order import Order
 from toolkit.loader.outputs import Arrays, BatchOutput, HostArrays, mesh_arrays, sample_shapes, torch_arrays
 from toolkit.loader.stage import ColumnStage
 from toolkit.loader.stages import make_stages
-from toolkit.loader.state import Cursor, Run, dump_state, load_state
+from toolkit.loader.state import Cursor, Run, checked_epoch, dump_state, load_state
 from toolkit.loader.stats import LoaderStats, report_text
 from toolkit.loader.views import joined_pin
 from toolkit.memory.budget import Budget, process_budget
 from toolkit.memory.pool import BlockPool
 from toolkit.memory.sizes import size_text
 from toolkit.pipelines.batch_maps import BatchMap
-from toolkit.pipelines.build import compile_pipeline
+from toolkit.pipelines.build import compile_pipeline, last_steps
 from toolkit.pipelines.slots import Pipeline
 
 __all__ = ["Loader"]
@@ -65,7 +67,7 @@ class Loader:
             raise UsageError(
                 f"a loader takes a pipeline, got {type(pipeline).__name__}: toolkit.pipeline(slot(...), ...)"
             )
-        self.dataset = dataset
+        self.dataset = dataset = dataset if options.verify is None else dataset.verified(options.verify)
         self.pipeline = pipeline
         self.options = options
         self._epoch = 0
@@ -77,20 +79,30 @@ class Loader:
         if mesh is not None:
             mesh.check(*_columns(self._stages(), pipeline.batch_maps if pipeline else ()))
         self._arrays: Arrays = mesh or _host_arrays(options)
-        self._output = BatchOutput(self._arrays, options.adapter, dataset.fetcher, _folders(dataset))
+        self._output = BatchOutput(
+            self._arrays,
+            options.adapter,
+            dataset.fetcher,
+            _folders(dataset),
+            last_steps(self._compiled),
+            pipeline.batch_maps if pipeline else (),
+        )
         self._budget = Budget(options.most_bytes, process_budget())
         # In flight, in the consumer's hand, and the one before it that JAX or a slow `del` still holds.
         self._pool = BlockPool(options.prefetch + 2, self._budget, self._arrays.allocate)
         self._check_fits()
-        self._cursor: Cursor | None = None  # what the consumer of the last iter() has received, or a loaded state
+        self._cursor = Cursor(0, 0, 0, 0)  # what the consumer of the last iter() has received, or a loaded state
         self._resuming = False
         self._engine: Engine | None = None
+        self._delivering: Engine | None = None  # from its first batch to the end of its iteration
         self._closed = False
         self._pid = os.getpid()
 
     def __len__(self) -> int:
         """Batches of a whole iter(), the same on every rank; the one after load_state_dict() gives what is left."""
-        return self.cut.batches() * self.options.epochs
+        steps = self.options.bound.course(self.cut, Cursor(0, 0, 0, 0)).steps
+        epochs, rest = divmod(steps, max(1, self.cut.steps()))
+        return epochs * self.cut.batches() + self.cut.batches(0, rest)
 
     def __iter__(self) -> Iterator[Batch]:
         """Start the next epochs, or go on where a loaded state says. An iteration that is still running ends."""
@@ -100,13 +112,12 @@ class Loader:
             raise LoaderError("this loader was made before a fork: open a new one in the child process")
         self._end_engine()
         options = self.options
-        start = self._cursor if self._resuming and self._cursor else Cursor(self._epoch, self._epoch, 0)
-        end = start.first_epoch + options.epochs
+        course = options.bound.course(self.cut, self._next)
         stages = self._stages()
         self._stats.begin()
         maps = BatchMaps(self.pipeline.batch_maps if self.pipeline else (), options.seed, _folders(self.dataset))
         self._engine = Engine(
-            _plan(self.dataset, self._order, self.cut, start, end),
+            _plan(self.dataset, self._order, course),
             stages,
             self.dataset.fetcher,
             self._stats,
@@ -120,12 +131,17 @@ class Loader:
             collect=self._arrays.collect,
         )
         dtypes = {stage.name: stage.dtype for stage in stages}
-        return Iteration(self._deliver(self._engine, dtypes, start, end))
+        return Iteration(self._deliver(self._engine, dtypes, course))
 
     @property
     def epoch(self) -> int:
         """Where the next iter() begins; the first batch that an iter() delivers advances it."""
         return self._epoch
+
+    @property
+    def finished(self) -> bool:
+        """Whether until_epoch= or steps= bound the run, and nothing is left behind what state_dict() says."""
+        return self.options.bound.is_reached(self.cut, self._cursor)
 
     def __enter__(self) -> Self:
         return self
@@ -135,12 +151,18 @@ class Loader:
     ) -> None:
         self.close()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle as dataset, pipeline, options and state: a copy goes on where this one's consumer stands."""
+        cut, options = self.cut, self.options
+        if options.sharding is None:
+            options = replace(options, rank=cut.rank, world_size=cut.world_size)
+        return _restored, (self.dataset, self.pipeline, options, cut.worker, cut.workers, self._cursor)
+
     def set_epoch(self, epoch: int) -> None:
         """Let the next iter() begin at `epoch`; of the epoch that a loaded state stands in, where that state says."""
-        if not isinstance(epoch, int) or isinstance(epoch, bool) or epoch < 0:
-            raise UsageError(f"an epoch is a whole number from 0 on, got {epoch!r}")
-        if not (self._resuming and self._cursor and self._cursor.epoch == epoch):
-            self._cursor, self._resuming = None, False
+        epoch = checked_epoch(epoch)
+        if not (self._resuming and self._cursor.epoch == epoch):
+            self._cursor, self._resuming = Cursor(epoch, epoch, 0, self._cursor.step), False
         self._epoch = epoch
 
     def state_dict(self) -> dict[str, Any]:
@@ -149,22 +171,27 @@ class Loader:
         At a step it is the same on every rank, and any rank's serves all, on any number of ranks and with any batch
         size, threads and prefetch.
         """
-        return dump_state(self._run(), self._cursor or Cursor(self._epoch, self._epoch, 0))
+        return dump_state(self._run(), self._cursor)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Let the next iter() go on where the state was taken; a running one ends. Costs the same at any position.
 
         That iter() ends where the interrupted one would have: `epochs` after it began. `epoch` becomes the state's.
+        Of a run that until_epoch= or steps= bound and that is over, it delivers nothing, and `finished` is True.
+        Without such a bound, an EndedRunWarning says that a run of several epochs had ended and begins anew.
 
         Raises:
-            UsageError: The state is of another run, and the message names what differs; or nothing is left of it.
+            UsageError: The state is of another run, and the message names what differs; or `epochs` ends before it.
         """
         cursor = load_state(state, self._run())
-        if cursor.epoch >= cursor.first_epoch + self.options.epochs:
-            raise UsageError(
-                f"the state stands in epoch {cursor.epoch} of a run that began at epoch {cursor.first_epoch}, and "
-                f"epochs={self.options.epochs} ends before: give more epochs"
-            )
+        epochs = self.options.epochs
+        if not self.options.bound.is_reached(self.cut, cursor):
+            if epochs is not None and cursor.epoch >= cursor.first_epoch + epochs:
+                raise UsageError(
+                    f"the state stands in epoch {cursor.epoch} of a run that began at epoch {cursor.first_epoch}, and "
+                    f"epochs={epochs} ends before: give more epochs"
+                )
+            self._warn_if_ended(cursor)
         self._end_engine()
         self._cursor, self._resuming = cursor, True
         self._epoch = cursor.epoch
@@ -183,7 +210,21 @@ class Loader:
         self._end_engine()
         self._pool.close()
 
+    @property
+    def _next(self) -> Cursor:
+        """Where the next iter() begins."""
+        return self._cursor if self._resuming else Cursor(self._epoch, self._epoch, 0, self._cursor.step)
+
+    def _warn_if_ended(self, cursor: Cursor) -> None:
+        """Warn of a state at the end of a whole iter() of several epochs, unless the run is bounded."""
+        bound = self.options.bound
+        began = cursor.first_epoch == cursor.epoch and cursor.position == 0
+        if not bound.is_whole and (bound.epochs or 0) > 1 and began and cursor.step and cursor.epoch:
+            text = ended_text(f"epochs={bound.epochs}", cursor.epoch, cursor.epoch)
+            warnings.warn(text, EndedRunWarning, stacklevel=3)
+
     def _end_engine(self) -> None:
+        self._delivering = None
         if self._engine is not None:
             self._engine.close()
             self._engine = None
@@ -217,12 +258,12 @@ class Loader:
             pipeline=(self.pipeline or Pipeline(())).describe(),
         )
 
-    def _deliver(self, engine: Engine, dtypes: dict[str, str | None], start: Cursor, end: int) -> Iterator[Batch]:
+    def _deliver(self, engine: Engine, dtypes: dict[str, str | None], course: Course) -> Generator[Batch, None, None]:
         """Yield the batches; at the end of each epoch, every planned sample was delivered or skipped."""
         try:
-            for epoch in range(start.epoch, end):
-                position = start.position if epoch == start.epoch else 0
-                batches = self.cut.batches(position)
+            for stretch in course.stretches():
+                start, epoch = stretch.start, stretch.start.epoch
+                batches = self.cut.batches(start.position, stretch.steps)
                 delivered = skipped = 0
                 for number in range(batches):
                     filled = next(engine, None)
@@ -239,29 +280,47 @@ class Loader:
                     batch = self._output(filled, dtypes, mask)
                     del filled  # the consumer alone decides how long a batch lives
                     # Before it is handed over: a state taken inside the loop counts the batch in the loop's hand.
-                    if number + 1 < batches:
-                        self._advance(Cursor(start.first_epoch, epoch, self.cut.after(position, number)), end)
-                    else:  # an epoch's end is the beginning of the next
-                        self._advance(Cursor(start.first_epoch if epoch + 1 < end else end, epoch + 1, 0), end)
+                    self._advance(engine, course, self._behind(stretch, number, number + 1 == batches))
                     yield batch
                     del batch
-                if delivered + skipped != self.cut.planned(position):
+                planned = self.cut.planned(start.position, stretch.steps)
+                if delivered + skipped != planned:
                     raise LoaderError(
-                        f"epoch {epoch} delivered {delivered} samples and skipped {skipped}, planned were "
-                        f"{self.cut.planned(position)}: this is a defect of toolkit, please report it"
+                        f"epoch {epoch} delivered {delivered} samples and skipped {skipped}, planned were {planned}: "
+                        "this is a defect of toolkit, please report it"
                     )
-            self._advance(Cursor(end, end, 0), end)  # where it is already, unless a resumed epoch had no batch left
+                if not batches and self._engine is engine:  # unless a state was loaded since
+                    self._advance(engine, course, self._behind(stretch, -1, True))
         except GeneratorExit:  # nobody has the iteration any more
+            self._stop_delivering(engine)
             engine.drop()
             raise
         except BaseException:
+            self._stop_delivering(engine)
             engine.close()
             raise
+        if not course.steps and self._engine is engine:  # the last epoch's loop was left, and another begun
+            self._cursor = self._next
+        self._stop_delivering(engine)
         engine.close()
 
-    def _advance(self, cursor: Cursor, end: int) -> None:
+    def _behind(self, stretch: Stretch, number: int, is_last: bool) -> Cursor:
+        """Return where the run is behind this process's batch `number` of a stretch, the last it has of it or not."""
+        start = stretch.start
+        taken = stretch.steps if is_last else min((number + 1) * self.cut.workers, stretch.steps)
+        there = Cursor(start.first_epoch, start.epoch, self.cut.after(start.position, taken), start.step + taken)
+        # An epoch's end is the beginning of the next.
+        return self.options.bound.after_epoch(there) if is_last and stretch.is_whole else there
+
+    def _advance(self, engine: Engine, course: Course, cursor: Cursor) -> None:
         """Note what the consumer has. Not when iter() is called: Lightning calls it twice, and trains on the second."""
-        self._cursor, self._resuming, self._epoch = cursor, False, end
+        self._cursor, self._resuming = cursor, False
+        if self._delivering is not engine:
+            self._delivering, self._epoch = engine, course.end
+
+    def _stop_delivering(self, engine: Engine) -> None:
+        if self._delivering is engine:
+            self._delivering = None
 
     def _count_skips(self, filled: FilledBatch, before: int) -> int:
         """Log what was skipped; raise when it is more than max_skips in the epoch."""
@@ -274,6 +333,14 @@ class Loader:
                 f"the last: {error}"
             ) from error
         return len(filled.skipped)
+
+
+def _restored(
+    dataset: Dataset, pipeline: Pipeline | None, options: LoaderOptions, worker: int, workers: int, cursor: Cursor
+) -> Loader:
+    loader = Loader(dataset, pipeline, options, worker=worker, workers=workers)
+    loader._cursor, loader._resuming, loader._epoch = cursor, True, cursor.epoch
+    return loader
 
 
 def _host_arrays(options: LoaderOptions) -> Arrays:
@@ -319,14 +386,26 @@ def _balanced(dataset: Dataset, weights: str) -> Any:
             f"weights='balanced' needs one label column, read are {len(labels)}: open with columns=, or give an array"
         )
     rows = dataset.rows(np.arange(len(dataset), dtype=np.int64))
-    return balanced_weights(column_numbers(dataset.stored, labels[0], rows), dataset.class_names[labels[0]])
+    ids, names = column_numbers(dataset.stored, labels[0], rows), dataset.class_names[labels[0]]
+    strange = np.flatnonzero((ids < 0) | (ids >= len(names)))
+    if len(strange):
+        place = dataset.fetcher.place(int(rows[strange[0]]))
+        raise CorruptShardError(
+            f"{place}: the label {ids[strange[0]]} of {labels[0]} is none of {len(names)} classes: pack it again",
+            shard=place.shard,
+            row=place.row,
+            key=place.key,
+            column=labels[0],
+        )
+    return balanced_weights(ids, names)
 
 
-def _plan(dataset: Dataset, order: Order | WeightedOrder, cut: Cut, start: Cursor, end: int) -> Iterator[PlannedBatch]:
+def _plan(dataset: Dataset, order: Order | WeightedOrder, course: Course) -> Iterator[PlannedBatch]:
     """Yield this rank's slice of each global batch. Not a method: the engine must not keep its loader alive."""
-    for epoch in range(start.epoch, end):
-        position = start.position if epoch == start.epoch else 0
-        for batch in range(cut.batches(position)):
+    cut = course.cut
+    for stretch in course.stretches():
+        epoch, position = stretch.start.epoch, stretch.start.position
+        for batch in range(cut.batches(position, stretch.steps)):
             positions = cut.positions(position, batch)
             real = positions if positions[-1] >= 0 else positions[positions >= 0]
             rows = dataset.rows(order.rows(epoch, real))

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, Self
 
 import pyarrow as pa
 
-from toolkit.errors import CorruptTableError
-from toolkit.format.manifest import Manifest
-from toolkit.format.pin import Version, read_table, resolve
-from toolkit.format.schema import DIGEST, KEY, Kind
-from toolkit.format.tables import ShardIndex, parse_label_table, parse_schema_table, parse_shard_tables
+from toolkit.format.contents import read_classes, read_index, read_schema
+from toolkit.format.pin import Version, resolve
+from toolkit.format.reader import Verify
+from toolkit.format.tables import ShardIndex
 from toolkit.loader.fetch import Fetcher
 
 __all__ = ["Opened", "Place", "Stored"]
@@ -37,6 +37,9 @@ class Stored(Protocol):
     classes: dict[str, tuple[str, ...]]
     fetcher: Fetcher
 
+    def verified(self, verify: Verify) -> Self:
+        """Return the same rows, read with other checks; itself where they are these."""
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -45,47 +48,39 @@ class Place:
     root: str
     pin: str
     split: str
+    verify: Verify
 
     def open(self) -> Opened:
         """Open the split of that very version. Raises as toolkit.open does."""
-        return Opened(resolve(f"{self.root}@sha256:{self.pin}"), self.split)
+        return Opened(resolve(f"{self.root}@sha256:{self.pin}"), self.split, self.verify)
 
 
 class Opened:
     """One split of one version. Stored, made of itself alone."""
 
-    def __init__(self, version: Version, split: str) -> None:
+    def __init__(self, version: Version, split: str, verify: Verify = Verify.TOUCH) -> None:
         self.version = version
         self.split = split
-        manifest = version.manifest
-        tables = [(ref.sha256, read_table(version, ref.sha256)) for ref in manifest.splits[split].tables]
-        self.index: ShardIndex = parse_shard_tables(tables)
-        self.classes: dict[str, tuple[str, ...]] = {
-            column.name: parse_label_table(read_table(version, column.label_table), column.label_table)
-            for column in manifest.columns
-            if column.label_table
-        }
-        self.schema: pa.Schema = parse_schema_table(read_table(version, manifest.schema), manifest.schema)
-        self._check(manifest)
-        self.fetcher = Fetcher(version.root, self.index, self.schema)
-        self.parts: tuple[Opened, ...] = (self,)
+        self.index: ShardIndex = read_index(version, split)
+        self.classes: dict[str, tuple[str, ...]] = read_classes(version)
+        self.schema: pa.Schema = read_schema(version)
         self.rows = self.index.rows
+        self._read_with(verify)
 
     @property
     def place(self) -> Place:
         """Where to find it again; the folder as an absolute path."""
-        return Place(os.path.abspath(self.version.root), self.version.pin, self.split)
+        return Place(os.path.abspath(self.version.root), self.version.pin, self.split, self._verify)
 
-    def _check(self, manifest: Manifest) -> None:
-        """Raise CorruptTableError when manifest and tables, each with its right hash, don't fit each other."""
-        names = [column.name for column in manifest.columns]
-        rows = manifest.splits[self.split].rows
-        problem = None
-        if self.schema.names != [KEY, DIGEST, *names]:
-            problem = f"its columns {', '.join(names)} are not those of the schema table"
-        elif self.index.rows != rows:
-            problem = f"split {self.split} has {rows} rows, its shard tables {self.index.rows}"
-        elif any(column.kind is Kind.LABEL and column.label_table is None for column in manifest.columns):
-            problem = "a label column has no label table"
-        if problem is not None:
-            raise CorruptTableError(f"the manifest of {self.version.root} contradicts its tables: {problem}")
+    def verified(self, verify: Verify) -> Self:
+        """Return the same split, read with other checks: tables are shared, shards are opened anew."""
+        if verify is self._verify:
+            return self
+        other = copy.copy(self)
+        other._read_with(verify)
+        return other
+
+    def _read_with(self, verify: Verify) -> None:
+        self._verify = verify
+        self.fetcher = Fetcher(self.version.root, self.index, self.schema, verify)
+        self.parts: tuple[Opened, ...] = (self,)

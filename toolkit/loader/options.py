@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 from numpy.typing import ArrayLike
 
 from toolkit.errors import UsageError, did_you_mean
+from toolkit.format.reader import Verify
+from toolkit.loader.course import Bound
 from toolkit.loader.cut import Cut, Remainder
 from toolkit.loader.device import Output
 from toolkit.loader.order import Shuffle
@@ -21,8 +23,8 @@ from toolkit.processors import processors
 __all__ = ["LoaderOptions", "OnError"]
 
 _Member = TypeVar("_Member", bound=enum.Enum)
-_LEAST = {"batch_size": 1, "global_batch_size": 1, "epoch_samples": 1, "epochs": 1, "prefetch": 0, "threads": 1,
-          "world_size": 1, "rank": 0, "max_skips": 0}  # fmt: skip
+_LEAST = {"batch_size": 1, "global_batch_size": 1, "epoch_samples": 1, "epochs": 1, "until_epoch": 1, "steps": 1,
+          "prefetch": 0, "threads": 1, "world_size": 1, "rank": 0, "max_skips": 0}  # fmt: skip
 
 
 class OnError(enum.Enum):
@@ -44,7 +46,10 @@ class LoaderOptions:
         weights: Draw with replacement: a number a sample of the dataset, or "balanced" for classes equally often.
         epoch_samples: Draws in an epoch; as many as there are samples when left out. Only with weights.
         seed: Of the order.
-        epochs: Epochs that each iter() gives.
+        epochs: Epochs that each iter() gives; None: all that are left up to until_epoch or steps.
+        until_epoch: The epoch before which the whole run ends, over all iter() and restarts: a state that stands there
+            delivers nothing. Without it and steps, each iter() goes on.
+        steps: Batches of the whole run on each rank, counted in its state; whichever bound comes first ends it.
         prefetch: Batches in flight besides the one that is delivered next, at most; one as long as the threads are
             slower than the consumer.
         threads: Worker threads; "auto" is the number of processors this process may use.
@@ -55,6 +60,7 @@ class LoaderOptions:
         on_error: "raise", or "skip": a sample that is damaged or can't be decoded keeps its place with mask False and
             zeros (None in lists), and is logged and counted.
         max_skips: Samples that may be skipped on this rank in an epoch; one more raises.
+        verify: "touch" or "always", as in toolkit.open(); left out, as the dataset was opened.
         output: "numpy", "torch" or "jax"; or a function that makes of a batch of numpy arrays what the loop is to get.
             It runs in the consumer's thread.
         device: With "torch", the device that tensors are to be on: "cuda" or "cuda:1" copy from page-locked memory
@@ -72,7 +78,9 @@ class LoaderOptions:
     weights: ArrayLike | None
     epoch_samples: int | None
     seed: int
-    epochs: int
+    epochs: int | None
+    until_epoch: int | None
+    steps: int | None
     prefetch: int
     threads: int | str
     rank: int | None
@@ -80,6 +88,7 @@ class LoaderOptions:
     remainder: str
     on_error: str
     max_skips: int
+    verify: str | None
     output: str | OutputAdapter
     device: Any
     sharding: Any
@@ -89,7 +98,7 @@ class LoaderOptions:
     def __post_init__(self) -> None:
         for name, least in _LEAST.items():
             value = getattr(self, name)
-            optional = value is None and name not in ("epochs", "prefetch", "threads", "max_skips")
+            optional = value is None and name not in ("prefetch", "threads", "max_skips")
             named = name == "threads" and isinstance(value, str)
             if not (optional or named) and (not isinstance(value, int) or isinstance(value, bool) or value < least):
                 raise UsageError(f"{name} must be an int of at least {least}, got {value!r}")
@@ -97,6 +106,8 @@ class LoaderOptions:
             raise UsageError(f"seed must be an int, got {self.seed!r}")
         if (self.batch_size is None) == (self.global_batch_size is None):
             raise UsageError("say batch_size= (samples on each rank) or global_batch_size= (on all ranks): one of them")
+        if self.epochs is None and not self.bound.is_whole:
+            raise UsageError("epochs=None goes on to the end of the run: say until_epoch= or steps=")
         if self.weights is None and self.epoch_samples is not None:
             raise UsageError("epoch_samples= is the number of draws: it needs weights=")
         if self.weights is not None and self.shuffle_kind is not Shuffle.NONE:
@@ -116,7 +127,14 @@ class LoaderOptions:
                     "remainder='keep' ends an epoch with a shorter batch, which a sharding can't cut: say "
                     "remainder='drop' or 'pad'"
                 )
+        if self.verify is not None:
+            Verify.named(self.verify)
         _ = self.output_kind, self.on_error_kind, self.thread_count, self.most_bytes
+
+    @property
+    def bound(self) -> Bound:
+        """Where iterations, and the run, end."""
+        return Bound(self.epochs, self.until_epoch, self.steps)
 
     @property
     def shuffle_kind(self) -> Shuffle:

@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from toolkit.errors import LoaderError
+from toolkit.errors import LoaderError, SampleError
 from toolkit.loader.batch import Batch, Origin
-from toolkit.loader.device import Output, collector, converter
-from toolkit.loader.engine import FilledBatch
+from toolkit.loader.device import Output, UnfitValueError, collector, convert_columns, converter
+from toolkit.loader.engine import FilledBatch, PlannedBatch
 from toolkit.loader.fetch import Fetcher
 from toolkit.loader.stage import ColumnStage
 from toolkit.memory.pool import Allocate, BlockPool, aligned
+from toolkit.pipelines.batch_maps import BatchMap
 from toolkit.pipelines.functions import function_name
 
-__all__ = ["Arrays", "BatchOutput", "HostArrays", "OutputAdapter", "mesh_arrays", "sample_shapes", "torch_arrays"]
+__all__ = [
+    "Arrays",
+    "BatchOutput",
+    "HostArrays",
+    "OutputAdapter",
+    "mesh_arrays",
+    "sample_shapes",
+    "torch_arrays",
+    "unfit_sample",
+]
 
 # Makes of a batch of numpy arrays whatever the loop is to get. bfloat16 comes as uint16, as numpy has none.
 OutputAdapter = Callable[[Batch], Any]
@@ -53,7 +63,7 @@ class HostArrays:
 
     def columns(self, columns: Mapping[str, Any], dtypes: Mapping[str, str | None]) -> dict[str, Any]:
         """Return the columns over the same memory."""
-        return {name: self._convert(values, dtypes.get(name)) for name, values in columns.items()}
+        return convert_columns(columns, dtypes, lambda name, values, dtype: self._convert(values, dtype))
 
     def mask(self, mask: NDArray[np.bool_]) -> Any:
         """Return it as it is."""
@@ -61,19 +71,38 @@ class HostArrays:
 
 
 class BatchOutput:
-    """Makes batches. `dataset` names the folders that samples lie in, for errors."""
+    """Makes batches. For errors, `dataset` names the folders that samples lie in, `makers` what made each column."""
 
-    def __init__(self, arrays: Arrays, adapter: OutputAdapter | None, fetcher: Fetcher, dataset: str) -> None:
+    def __init__(
+        self,
+        arrays: Arrays,
+        adapter: OutputAdapter | None,
+        fetcher: Fetcher,
+        dataset: str,
+        makers: Mapping[str, str],
+        maps: Sequence[BatchMap],
+    ) -> None:
         self._arrays = arrays
         self._adapter = adapter
         self._fetcher = fetcher
         self._dataset = dataset
+        self._makers = makers
+        self._maps = ", ".join(map(repr, maps))
 
     def __call__(self, filled: FilledBatch, dtypes: Mapping[str, str | None], mask: NDArray[np.bool_]) -> Any:
-        """Return the batch, or what the adapter makes of it. Raises LoaderError, from what the adapter raised."""
+        """Return the batch, or what the adapter makes of it.
+
+        Raises:
+            LoaderError: From what the adapter raised; or a batch map made what the framework has nothing for.
+            SampleError: A step made that.
+        """
         planned, arrays = filled.planned, self._arrays
+        try:
+            columns = arrays.columns(filled.columns, dtypes)
+        except UnfitValueError as error:
+            raise self._unfit(planned, error) from error
         batch = Batch(
-            arrays.columns(filled.columns, dtypes),
+            columns,
             Origin(
                 self._fetcher,
                 planned.epoch,
@@ -89,11 +118,36 @@ class BatchOutput:
         try:
             return self._adapter(batch)
         except Exception as error:
-            positions = f"{planned.positions[0]}..{planned.positions[-1]}"
+            named = function_name(self._adapter)
             raise LoaderError(
-                f"dataset {self._dataset}, epoch {planned.epoch}, positions {positions}, output adapter "
-                f"{function_name(self._adapter)}: {type(error).__name__}: {error}"
+                f"{self._place(planned)}, output adapter {named}: {type(error).__name__}: {error}"
             ) from error
+
+    def _unfit(self, planned: PlannedBatch, error: UnfitValueError) -> LoaderError | SampleError:
+        """Return the error with where the value is from."""
+        if error.index is None or self._maps:  # a batch map may have put the samples in another order
+            maker = f"batch maps {self._maps}" if self._maps else f"step {self._makers.get(error.column, 'read')}"
+            value = "" if error.index is None else f", value {error.index}"
+            return LoaderError(f"{self._place(planned)}, {maker}, column {error.column!r}{value}: {error}")
+        return unfit_sample(self._fetcher, int(planned.rows[error.index]), self._makers, error)
+
+    def _place(self, planned: PlannedBatch) -> str:
+        positions = f"{planned.positions[0]}..{planned.positions[-1]}"
+        return f"dataset {self._dataset}, epoch {planned.epoch}, positions {positions}"
+
+
+def unfit_sample(fetcher: Fetcher, row: int, makers: Mapping[str, str], error: UnfitValueError) -> SampleError:
+    """Return the error of a sample's value that a framework has nothing for; `makers`: the last step of each slot."""
+    place, step = fetcher.place(row), makers.get(error.column, "read")
+    return SampleError(
+        f"{place}, slot {error.column!r}, step {step}: {error}",
+        dataset=place.dataset,
+        shard=place.shard,
+        row=place.row,
+        key=place.key,
+        slot=error.column,
+        step=step,
+    )
 
 
 def mesh_arrays(sharding: Any) -> Any:

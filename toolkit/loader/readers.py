@@ -84,7 +84,7 @@ class _BytesReader(ColumnReader):
 
     def read(self, located: Located, buffer: FetchBuffer) -> Stored:
         taken = self.fetcher.bytes(self._leaf, located)
-        values = [None if t is None else t.decode() for t in taken] if self._text else taken
+        values = self.fetcher.texts(self._leaf, located, taken) if self._text else taken
         return Stored(values, _there(taken), sum(len(t) for t in taken if t is not None))
 
 

@@ -75,11 +75,11 @@ class Samples:
 
     def read(self, row: int) -> dict[str, Any]:
         """Return row `row` of the split. Raises CorruptShardError."""
-        sample = self._reader.read(row)
-        if isinstance(sample, tuple):
+        while isinstance(sample := self._reader.read(row), tuple):
             column, status, chunk = sample
-            located = self._fetcher.locate(np.array([row], np.int64))  # raises when the shard was changed
-            raise self._fetcher.corrupt(int(located.rows[0]), self._leaves[column], status, chunk)
+            self._fetcher.locate(np.array([row], np.int64))  # opens the shard anew when it was changed, or raises
+            if column >= 0:
+                raise self._fetcher.corrupt(row, self._leaves[column], status, chunk)
         if self._others:
             located = self._fetcher.locate(np.array([row], np.int64))
             for name, read in self._others.items():

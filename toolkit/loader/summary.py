@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,14 +11,16 @@ from numpy.typing import NDArray
 from toolkit._native.chunks import FetchBuffer
 from toolkit._native.image import ImageError, probe
 from toolkit.errors import NotFoundError, UsageError, did_you_mean
+from toolkit.format.contents import read_classes
 from toolkit.format.layout import leaf_name
 from toolkit.format.manifest import Manifest, Split
-from toolkit.format.pin import Version, read_table, resolve
+from toolkit.format.pin import Version, resolve
 from toolkit.format.schema import KEY, RAW_IMAGE_TYPE, Column, Kind
-from toolkit.format.tables import parse_label_table
+from toolkit.image_formats import open_picture
 from toolkit.loader.dataset import Dataset
 from toolkit.loader.dataset import open as open_dataset
 from toolkit.loader.raw_images import RawSizes, raw_sizes
+from toolkit.pil_messages import heard
 
 __all__ = [
     "ClassCount",
@@ -181,11 +182,7 @@ def summarise(reference: str, *, split: str | None = None, first: int = 5, scan:
     version = resolve(reference)
     manifest = version.manifest
     chosen = _chosen(reference, manifest, split)
-    names = {
-        column.name: parse_label_table(read_table(version, column.label_table), column.label_table)
-        for column in manifest.columns
-        if column.label_table
-    }
+    names = read_classes(version)
     # By its pin, so that a pack that ends in between can't mix two versions.
     pinned = f"{version.root}@sha256:{version.pin}"
     shown = [column.name for column in manifest.columns if column.kind in (Kind.IMAGE, Kind.LABEL)]
@@ -275,7 +272,8 @@ def _evenly_spaced(lengths: list[int], most: int) -> list[NDArray[np.int64]]:
     total = sum(lengths)
     if total <= most:
         return [np.arange(length, dtype=np.int64) for length in lengths]
-    rows = np.arange(most, dtype=np.int64) * total // most
+    step, rest = divmod(total, most)
+    rows = np.arange(most, dtype=np.int64) * step + np.arange(most, dtype=np.int64) * rest // most
     ends = np.cumsum(lengths)
     return [rows[(rows >= end - n) & (rows < end)] - (end - n) for n, end in zip(lengths, ends, strict=True)]
 
@@ -320,13 +318,13 @@ def _header(data: bytes) -> tuple[int, int, str, bool] | None:
         except ImageError:
             return None
         return width, height, "JPEG", orientation > 1
-    from PIL import ExifTags, Image
+    from PIL import ExifTags
 
     try:
-        with Image.open(io.BytesIO(data)) as image:
+        with open_picture(data) as image, heard():
             turned = image.getexif().get(ExifTags.Base.Orientation, 1) in range(2, 9)
             return image.width, image.height, image.format or "?", turned
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombWarning, Image.DecompressionBombError):
+    except Exception:  # PIL's plugins raise whatever damaged bytes lead them to
         return None
 
 
@@ -364,8 +362,12 @@ def _first_sample(dataset: Dataset, row: int, names: dict[str, tuple[str, ...]])
         if column.kind is Kind.IMAGE:
             images[column.name] = None if value is None else _sample_image(value)
         elif column.kind is Kind.LABEL:
-            labels[column.name] = None if value is None else names[column.name][value]
+            labels[column.name] = None if value is None else _class_name(names[column.name], value)
     return FirstSample(split=dataset.split, row=row, key=sample[KEY], labels=labels, images=images)
+
+
+def _class_name(names: tuple[str, ...], label: int) -> str:
+    return names[label] if 0 <= label < len(names) else f"{label}, no class"
 
 
 def _sample_image(data: bytes | NDArray[np.uint8]) -> SampleImage:

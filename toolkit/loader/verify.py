@@ -3,31 +3,33 @@
 from __future__ import annotations
 
 import builtins
+import contextlib
 import enum
 import hashlib
 import os
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from toolkit._native.chunks import CHUNK_BYTES, READ_OK
 from toolkit._native.image import ImageError, Scratch
 from toolkit.errors import CorruptShardError, StorageError
-from toolkit.format.digest import sample_digests
-from toolkit.format.manifest import LabelCounts
+from toolkit.format.layout import batch_shape, column_layouts
 from toolkit.format.pin import resolve
 from toolkit.format.reader import ShardReader, read_failure
-from toolkit.format.schema import DIGEST, KEY, RAW_IMAGE_TYPE, Kind
+from toolkit.format.schema import KEY, RAW_IMAGE_TYPE, Kind
+from toolkit.format.shard_frame import frame_fault
+from toolkit.format.values import DamagedValueError, read_rows
+from toolkit.image_formats import DEFAULT_MAX_PIXELS
 from toolkit.loader.dataset import Dataset, open
 from toolkit.loader.raw_images import size_fault
+from toolkit.loader.verify_samples import KeyLog, SampleChecks
 from toolkit.pipelines.build import compile_pipeline
 from toolkit.pipelines.image import CompiledImage
 from toolkit.pipelines.slots import pipeline, slot
@@ -37,6 +39,7 @@ from toolkit.storage.local import storage_errors
 __all__ = ["Finding", "Level", "VerifyResult", "verify"]
 
 _READ_BYTES = 4 * 1024 * 1024
+_NAMED_REPEATS = 100
 
 
 class Level(enum.Enum):
@@ -70,7 +73,11 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True)
 class VerifyResult:
-    """What was checked and what was found; `findings` is empty when everything is as it was packed."""
+    """What was checked and what was found; `findings` is empty when everything that was looked at is as it was packed.
+
+    Attributes:
+        not_checked: What this verification did not look at, in words.
+    """
 
     pin: str
     level: str
@@ -80,6 +87,7 @@ class VerifyResult:
     bytes: int
     seconds: float
     findings: list[Finding]
+    not_checked: list[str]
 
 
 def verify(
@@ -87,6 +95,7 @@ def verify(
     *,
     level: Level = Level.QUICK,
     decode: bool = False,
+    max_pixels: int = DEFAULT_MAX_PIXELS,
     jobs: int | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> VerifyResult:
@@ -96,6 +105,7 @@ def verify(
         reference: As toolkit.open takes it.
         level: How much.
         decode: Decode every image as well.
+        max_pixels: An image of more pixels can't be decoded.
         jobs: Shards checked at the same time; as many as there are processors when left out.
         progress: Called with (bytes done, bytes in all).
 
@@ -106,12 +116,15 @@ def verify(
     version = resolve(reference)
     pinned = f"{version.root}@sha256:{version.pin}"
     cancelled = threading.Event()
-    checks = [_SplitCheck(open(pinned, split=name), level, decode, cancelled) for name in version.manifest.splits]
+    datasets = {name: open(pinned, split=name) for name in version.manifest.splits}
+    keys = KeyLog() if level is Level.FULL else None
+    most = max_pixels if decode else None
+    checks = [_SplitCheck(dataset, keys, most, cancelled) for dataset in datasets.values()]
     work = [(check, shard) for check in checks for shard in range(check.dataset.index.shards)]
     total = sum(split.bytes for split in version.manifest.splits.values())
     findings: list[Finding] = []
     done = 0
-    with ThreadPoolExecutor(jobs or processors(), thread_name_prefix="toolkit-verify") as pool:
+    with keys or contextlib.nullcontext(), ThreadPoolExecutor(jobs or processors(), "toolkit-verify") as pool:
         try:
             for (check, shard), found in zip(work, pool.map(lambda item: item[0].shard(item[1]), work), strict=True):
                 findings += found
@@ -120,32 +133,70 @@ def verify(
         except BaseException:
             cancelled.set()  # the pool waits for running shards: let them end at the next sample
             raise
-    for check in checks:
-        findings += check.totals(complete=not findings)
+        for check in checks:
+            findings += check.labels()
+        if keys is not None:
+            findings += _repeated_keys(keys, datasets)
     return VerifyResult(
         pin=version.pin,
         level=level.value,
         decoded=decode,
         shards=len(work),
-        samples=sum(len(check.dataset) for check in checks),
+        samples=sum(map(len, datasets.values())),
         bytes=total,
         seconds=time.monotonic() - started,
         findings=findings,
+        not_checked=_not_checked(level, decode, [column.kind for column in version.manifest.columns]),
     )
+
+
+def _not_checked(level: Level, decode: bool, kinds: Sequence[Kind]) -> list[str]:
+    """Say what a verification of that level leaves out."""
+    left_out = []
+    if level is Level.QUICK:
+        left_out.append("the bytes of every sample, their digests, and whether a key comes twice (--full)")
+        if Kind.LABEL in kinds:
+            left_out.append("whether the labels are classes of their tables, and counted right (--full)")
+        if Kind.TOKENS in kinds:
+            left_out.append("whether the tokens are of the vocabulary (--full)")
+    if Kind.IMAGE in kinds and not decode:
+        left_out.append("whether images can be decoded (--decode)")
+    return left_out
+
+
+def _repeated_keys(keys: KeyLog, datasets: Mapping[str, Dataset]) -> Iterator[Finding]:
+    """Name the samples whose key another one has, the first of them if they are many."""
+    more = 0
+    for number, (split, row, first_split, first_row) in enumerate(keys.repeats()):
+        if number >= _NAMED_REPEATS:
+            more += 1
+            continue
+        place = datasets[split].fetcher.place(row)
+        where = f"split {first_split}, row {first_row}"
+        text = f"shard {place.shard}, row {row}, key {place.key!r}: the key of {where} as well"
+        yield Finding(
+            kind="integrity", message=text, split=split, shard=place.shard, place="sample", row=row, key=place.key
+        )
+    if more:
+        yield Finding(kind="integrity", message=f"{more} more keys come twice", split="", shard="", place="manifest")
 
 
 class _SplitCheck:
     """The checks of one split. Its methods run on several threads, each for another shard."""
 
-    def __init__(self, dataset: Dataset, level: Level, decode: bool, cancelled: threading.Event) -> None:
+    def __init__(
+        self, dataset: Dataset, keys: KeyLog | None, max_pixels: int | None, cancelled: threading.Event
+    ) -> None:
+        """`keys`: where they are put when everything is checked; `max_pixels`: of images to decode; None: none."""
         self._cancelled = cancelled
-        self._lock = threading.Lock()  # of the counters: shards are counted on several threads
         self.dataset = dataset
-        self._full = level is Level.FULL
-        self._labels = {column.name: Counter[int | None]() for column in dataset.columns if column.kind is Kind.LABEL}
+        self._layouts = column_layouts(dataset.schema)
+        self._shape = batch_shape(dataset.schema)
+        classes = {name: len(names) for name, names in dataset.class_names.items()}
+        self._full = None if keys is None else SampleChecks(dataset.columns, classes, keys, dataset.split)
         self._decoders: dict[str, CompiledImage] = {}
-        if decode:
-            images = [slot(c.name).decode_image() for c in dataset.columns if c.kind is Kind.IMAGE]
+        if max_pixels is not None:
+            images = [slot(c.name).decode_image(max_pixels=max_pixels) for c in dataset.columns if c.kind is Kind.IMAGE]
             compiled = compile_pipeline(pipeline(*images), dataset.columns, dataset.schema)
             self._decoders = {each.slot.column: each.image for each in compiled if each.image is not None}
 
@@ -153,97 +204,96 @@ class _SplitCheck:
         """Check one shard."""
         index = self.dataset.index
         try:
-            reader = ShardReader(self.dataset.root, index, shard)
+            reader = ShardReader(self.dataset.root, index, shard, self._shape)
         except CorruptShardError as error:
             return [self._finding(shard, "file", str(error))]
         except StorageError as error:
             return [self._finding(shard, "file", str(error), kind="storage")]
         findings: list[Finding] = []
+        tokens = 0
         if self._full or self._decoders:
             scratch = Scratch()
             for batch in range(int(index.shard_first_batch[shard]), int(index.shard_first_batch[shard + 1])):
-                findings += self._batch(reader, shard, batch, scratch)
+                records = self._records(reader, shard, batch, findings)
+                if records is not None:
+                    tokens += self._full.tokens(records) if self._full else 0
+                    findings += self._samples(reader, shard, batch, records, scratch)
         if self._full and not findings:
             findings += self._file_hash(shard)
+        if self._full and not findings:
+            what = frame_fault(self.dataset.files[shard], index, shard, self.dataset.schema)
+            if what is None and tokens != index.shard_tokens[shard]:
+                what = f"it holds {tokens} tokens, its shard table says {index.shard_tokens[shard]}"
+            if what is not None:
+                findings.append(self._finding(shard, "file", f"shard {reader.path}: {what}"))
         return findings
 
-    def totals(self, *, complete: bool) -> list[Finding]:
-        """Compare what was counted with what the manifest says; only when every sample was read."""
-        split = self.dataset.manifest.splits[self.dataset.split]
-        problems = []
-        if self.dataset.index.rows != split.rows:
-            problems.append(f"the shard tables hold {self.dataset.index.rows} rows, the manifest says {split.rows}")
-        if complete and self._full:
-            for name, counted in self._labels.items():
-                classes = len(self.dataset.class_names[name])
-                strange = sorted(label for label in counted if label is not None and not 0 <= label < classes)
-                if strange:
-                    problems.append(f"column {name} has the label {strange[0]}, and its label table {classes} names")
-                seen = LabelCounts(counts=tuple(counted[i] for i in range(classes)), missing=counted[None])
-                if seen != split.labels[name]:
-                    problems.append(f"the classes of column {name} occur otherwise than the manifest says")
-        return [
-            Finding(kind="integrity", message=text, split=self.dataset.split, shard="", place="manifest")
-            for text in problems
-        ]
+    def labels(self) -> Iterator[Finding]:
+        """Compare the labels that were counted with what the manifest says, if every sample was read."""
+        if self._full is None or self._full.rows < len(self.dataset):
+            return
+        for name, counts in self.dataset.manifest.splits[self.dataset.split].labels.items():
+            fault = self._full.labels_fault(name, counts)
+            if fault is not None:
+                yield Finding(kind="integrity", message=fault, split=self.dataset.split, shard="", place="manifest")
 
-    def _batch(self, reader: ShardReader, shard: int, batch: int, scratch: Scratch) -> Iterator[Finding]:
+    def _records(self, reader: ShardReader, shard: int, batch: int, findings: list[Finding]) -> pa.RecordBatch | None:
+        """Return the rows of a record batch; None, and findings, where they aren't what was packed."""
         index = self.dataset.index
         number = batch - int(index.shard_first_batch[shard])
         try:
             body = reader.body(batch)
         except CorruptShardError as error:
-            yield self._finding(shard, f"record batch {number}", str(error))
-            return
-        data = np.empty(int(index.batch_body_bytes[batch]), np.uint8)
-        bad_chunks = []
-        for start in range(0, len(data), CHUNK_BYTES):
-            status, chunk = body.read(start, data[start : start + CHUNK_BYTES])
+            findings.append(self._finding(shard, f"record batch {number}", str(error)))
+            return None
+        before = len(findings)
+        piece = np.empty(CHUNK_BYTES, np.uint8)
+        for start in range(0, int(index.batch_body_bytes[batch]), CHUNK_BYTES):
+            status, chunk = body.read(start, piece[: int(index.batch_body_bytes[batch]) - start])
             if status != READ_OK:
-                bad_chunks.append(chunk)
                 place = f"record batch {number}, chunk {chunk}"
                 offset = int(index.batch_offset[batch] + index.batch_metadata_bytes[batch]) + start
                 message = f"shard {reader.path}, file bytes from {offset}: {read_failure(status, chunk)}"
-                yield self._finding(shard, place, message)
+                findings.append(self._finding(shard, place, message))
         if self._cancelled.is_set():
-            return
-        if bad_chunks:
-            yield from self._bad_samples(shard, batch)
-        else:
-            yield from self._samples(reader, shard, batch, data, scratch)
+            return None
+        if len(findings) > before:
+            findings += self._bad_samples(shard, batch)
+            return None
+        try:
+            arrays = [read_rows(body, layout, 0, body.rows) for layout in self._layouts.values()]
+            records = pa.RecordBatch.from_arrays(arrays, schema=self.dataset.schema)
+            records.validate(full=True)
+        except DamagedValueError as error:
+            findings += self._bad_samples(shard, batch) or [
+                self._finding(shard, f"record batch {number}", f"shard {reader.path}: {read_failure(*error.args)}")
+            ]
+            return None
+        except pa.ArrowException as error:
+            text = f"shard {reader.path}: not valid Arrow data: {error}"
+            findings.append(self._finding(shard, f"record batch {number}", text))
+            return None
+        return records
 
-    def _bad_samples(self, shard: int, batch: int) -> Iterator[Finding]:
-        """Name the samples that lie in chunks that can't be trusted."""
+    def _bad_samples(self, shard: int, batch: int) -> list[Finding]:
+        """Name the samples that can't be read."""
         index = self.dataset.index
+        found = []
         for row in range(int(index.batch_start[batch]), int(index.batch_start[batch + 1])):
             try:
                 self.dataset.check_row(row)
             except CorruptShardError as error:
-                yield self._finding(shard, "sample", str(error), row=row, key=error.key)
+                found.append(self._finding(shard, "sample", str(error), row=row, key=error.key))
+        return found
 
     def _samples(
-        self, reader: ShardReader, shard: int, batch: int, body: NDArray[np.uint8], scratch: Scratch
+        self, reader: ShardReader, shard: int, batch: int, records: pa.RecordBatch, scratch: Scratch
     ) -> Iterator[Finding]:
         first = int(self.dataset.index.batch_start[batch])
-        message = pa.ipc.read_message(pa.BufferReader(pa.py_buffer(reader.message(batch) + body.tobytes())))
-        try:
-            records = pa.ipc.read_record_batch(message, self.dataset.schema)
-            records.validate(full=True)
-        except pa.ArrowException as error:
-            yield self._finding(shard, "record batch", f"shard {reader.path}: not valid Arrow data: {error}")
-            return
         keys = records.column(KEY).to_pylist()
-        if self._full:
-            with self._lock:
-                for name, counter in self._labels.items():
-                    counter.update(records.column(name).to_pylist())
-            for place, (now, packed) in enumerate(
-                zip(sample_digests(records), records.column(DIGEST).to_pylist(), strict=True)
-            ):
-                if now != packed:
-                    where = self._where(reader, first + place, keys[place])
-                    text = f"{where}: its digest is another than when it was packed"
-                    yield self._finding(shard, "sample", text, first + place, keys[place])
+        for fault in self._full.look(records, first) if self._full else ():
+            row, key = first + fault.row, keys[fault.row]
+            yield self._finding(shard, "sample", f"{self._where(reader, row, key)}: {fault.what}", row, key)
         for name, decoder in self._decoders.items():
             images = records.column(name)
             # .field() would leave the struct's own nulls out.
@@ -252,11 +302,11 @@ class _SplitCheck:
                 if self._cancelled.is_set():
                     return
                 if encoded is None:
-                    fault = _raw_fault(images[place])
+                    what = _raw_fault(images[place])
                 else:
-                    fault = _decode_fault(decoder, encoded[place].as_py(), scratch)
-                if fault is not None:
-                    text = f"{self._where(reader, first + place, keys[place])}, column {name}: {fault}"
+                    what = _decode_fault(decoder, encoded[place].as_py(), scratch)
+                if what is not None:
+                    text = f"{self._where(reader, first + place, keys[place])}, column {name}: {what}"
                     yield self._finding(shard, "sample", text, first + place, keys[place], kind="sample")
 
     def _where(self, reader: ShardReader, row: int, key: str) -> str:

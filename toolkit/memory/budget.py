@@ -12,12 +12,16 @@ import threading
 import weakref
 from collections.abc import Callable
 
-from toolkit.errors import UsageError
+from toolkit.errors import LoaderError, UsageError
 from toolkit.memory.sizes import parse_bytes
 
-__all__ = ["Budget", "process_budget", "set_memory_limit"]
+__all__ = ["Budget", "OverBudgetError", "process_budget", "set_memory_limit"]
 
 _LOOK_SECONDS = 0.05  # another budget over the same limit may have taken the news that something came back
+
+
+class OverBudgetError(LoaderError):
+    """What a sample takes can't fit beside its batch, whatever else goes."""
 
 
 class Budget:

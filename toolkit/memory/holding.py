@@ -52,6 +52,7 @@ class Holding(Held):
 
     Attributes:
         delivered: Whether the consumer has received it.
+        taken_back: Whether it is made again later, because its memory was needed.
         budget: What it is charged to.
     """
 
@@ -61,6 +62,7 @@ class Holding(Held):
         self.first = first
         self.last = last
         self.delivered = False
+        self.taken_back = False
         self.other = other
         self.budget = budget
         self._stand_in(_holdings, next(_numbers), budget.puts)

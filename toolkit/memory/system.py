@@ -54,9 +54,13 @@ class SystemMemory:
         status = proc_bytes(self._proc / "self/status", "RssAnon", "RssShmem")
         return sum(status.values()) if status else None
 
+    def machine(self) -> dict[str, int]:
+        """Return MemTotal, MemAvailable and SwapFree of the machine in bytes, those that are told."""
+        return proc_bytes(self._proc / "meminfo", "MemTotal", "MemAvailable", "SwapFree")
+
     def tightest(self) -> MemoryLevel | None:
         """Return the limit with the least slack; None where nothing tells of any."""
-        machine = proc_bytes(self._proc / "meminfo", "MemTotal", "MemAvailable", "SwapFree")
+        machine = self.machine()
         swap = machine.get("SwapFree", 0)
         levels = [level for level in (group.level(swap) for group in self._groups) if level is not None]
         if "MemAvailable" in machine:

@@ -8,16 +8,16 @@ from collections.abc import Iterator, Mapping
 import pyarrow as pa
 
 from toolkit.errors import CorruptShardError, SourceError, UsageError, did_you_mean
-from toolkit.format.layout import column_layouts
+from toolkit.format.contents import read_classes, read_index, read_schema
+from toolkit.format.key_hashes import key_hash
+from toolkit.format.layout import batch_shape, column_layouts
 from toolkit.format.manifest import LabelCounts, Split
-from toolkit.format.pin import read_table, resolve
+from toolkit.format.pin import resolve
 from toolkit.format.reader import ShardReader, read_failure
 from toolkit.format.schema import KEY, Column, TokenEncoding
-from toolkit.format.tables import parse_label_table, parse_schema_table, parse_shard_tables
 from toolkit.format.values import DamagedValueError, read_rows
-from toolkit.pack.hashes import key_hash
 from toolkit.sources.base import Survey
-from toolkit.storage.local import storage_errors
+from toolkit.storage.local import new_file, storage_errors
 
 __all__ = ["Base"]
 
@@ -30,12 +30,8 @@ class Base:
         self._version = resolve(dataset)
         self.pin = self._version.pin
         self.manifest = self._version.manifest
-        self.schema = parse_schema_table(read_table(self._version, self.manifest.schema), self.manifest.schema)
-        self.classes = {
-            column.name: parse_label_table(read_table(self._version, column.label_table), column.label_table)
-            for column in self.manifest.columns
-            if column.label_table
-        }
+        self.schema = read_schema(self._version)
+        self.classes = read_classes(self._version)
 
     def joined_classes(self, survey: Survey, *, extend: bool) -> Mapping[str, tuple[str, ...]]:
         """Return the class names of both: every id stays, new names go behind.
@@ -85,7 +81,7 @@ class Base:
         Raises:
             CorruptShardError: A shard isn't what was packed: an append must not build on it.
         """
-        with storage_errors("write", path), open(path, "wb") as file:
+        with storage_errors("write", path), new_file(path) as file:
             for key in self._keys():
                 file.write(key_hash(key))
 
@@ -101,10 +97,11 @@ class Base:
 
     def _keys(self) -> Iterator[str]:
         layout = column_layouts(self.schema)[KEY]
-        for split in self.manifest.splits.values():
-            index = parse_shard_tables([(ref.sha256, read_table(self._version, ref.sha256)) for ref in split.tables])
+        shape = batch_shape(self.schema)
+        for split in self.manifest.splits:
+            index = read_index(self._version, split)
             for shard in range(index.shards):
-                reader = ShardReader(self._version.root, index, shard)
+                reader = ShardReader(self._version.root, index, shard, shape)
                 for batch in range(int(index.shard_first_batch[shard]), int(index.shard_first_batch[shard + 1])):
                     body = reader.body(batch)
                     try:

@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from toolkit.errors import ExistsError
 from toolkit.format.commit import locked, remove_temporaries
-from toolkit.format.pin import MANIFESTS, REPORTS, SHARDS, TABLES, Version, read_table, resolve
-from toolkit.format.tables import parse_shard_tables
+from toolkit.format.contents import read_index
+from toolkit.format.names import FOLDERS, is_own
+from toolkit.format.pin import MANIFESTS, REPORTS, TABLES, Version, resolve
 from toolkit.pack.journal import Journal
-from toolkit.storage.local import fsync_directory, storage_errors
+from toolkit.pack.note import CommitNote
+from toolkit.storage.folders import list_folder, remove_files
+from toolkit.storage.places import local_path
 
 __all__ = ["Collection", "collect"]
-
-# Manifests go first: a kill in between leaves no manifest whose files are missing.
-_ORDER = (MANIFESTS, TABLES, SHARDS, REPORTS)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Collection:
-    """What was found: the versions that stay, and the files (paths inside the dataset) that no kept version names."""
+    """What was found: the versions that stay, and the files (paths inside the dataset) that no kept version names.
+
+    `foreign`: what lies in the dataset's folders and is none of the format's (other names, links, folders). It stays.
+    """
 
     kept: tuple[str, ...]
     files: tuple[str, ...]
+    foreign: tuple[str, ...]
     bytes: int
     deleted: bool
 
@@ -41,52 +45,55 @@ def collect(root: str, *, keep: Sequence[str] = (), delete: bool = False) -> Col
     Raises:
         PinMismatchError: A pin names no version: nothing is removed.
         ExistsError: Another pack is writing, or an unfinished one could still go on.
+        UsageError: One of the dataset's folders is a link: nothing is removed.
     """
+    root = local_path(root, "toolkit gc works on a local folder")
     resolve(root)  # no dataset there: say so before a lock file is made
     with locked(root):
-        journal = Journal(root)
-        if journal.is_unfinished():
+        journal, note = Journal(root), CommitNote(root)
+        if journal.is_there() and not journal.is_refused() and note.current() is None:
             raise ExistsError(
-                f"{root!r} holds an unfinished pack: run it again to finish it, or pack with --on-existing overwrite"
+                f"{root!r} holds an unfinished pack: run it again to finish it, or give it up: "
+                f"toolkit pack --abort {shlex.quote(root)}"
             )
         versions = {version.pin: version for version in (resolve(root), *(resolve(f"{root}@sha256:{p}") for p in keep))}
         named = {name for version in versions.values() for name in _files(version)}
-        garbage = [name for name in _present(root) if name not in named and not _reports_of(name, versions)]
-        with storage_errors("collect", root):
-            nbytes = sum(os.path.getsize(os.path.join(root, name)) for name in garbage)
-            if delete:
-                remove_temporaries(root)
-                journal.discard()
-                _remove(root, garbage)
-    return Collection(kept=tuple(versions), files=tuple(garbage), bytes=nbytes, deleted=delete)
+        found = {folder: list_folder(os.path.join(root, folder)) for folder in FOLDERS}
+        garbage, foreign, nbytes = [], [], 0
+        for folder, entries in found.items():
+            for one in entries:
+                name = f"{folder}/{one.name}"
+                if name in named or _is_report_of(name, versions):
+                    continue
+                if one.bytes is None or not is_own(folder, one.name):
+                    foreign.append(name)
+                else:
+                    garbage.append(name)
+                    nbytes += one.bytes
+        if delete:
+            remove_temporaries(root)
+            journal.discard()
+            note.remove()
+            _remove(root, garbage)
+    return Collection(kept=tuple(versions), files=tuple(garbage), foreign=tuple(foreign), bytes=nbytes, deleted=delete)
 
 
 def _files(version: Version) -> set[str]:
     """Return every file that a version names."""
     manifest = version.manifest
     files = {f"{MANIFESTS}/{version.pin}.json", *(f"{TABLES}/{digest}.arrow" for digest in manifest.table_hashes)}
-    for split in manifest.splits.values():
-        index = parse_shard_tables([(ref.sha256, read_table(version, ref.sha256)) for ref in split.tables])
-        files.update(index.paths.to_pylist())
+    for split in manifest.splits:
+        files.update(read_index(version, split).paths.to_pylist())
     return files
 
 
-def _present(root: str) -> list[str]:
-    with storage_errors("list", root):
-        there = [folder for folder in _ORDER if os.path.isdir(os.path.join(root, folder))]
-        return [f"{folder}/{name}" for folder in there for name in sorted(os.listdir(os.path.join(root, folder)))]
-
-
-def _reports_of(name: str, versions: dict[str, Version]) -> bool:
+def _is_report_of(name: str, versions: dict[str, Version]) -> bool:
     folder, _, file = name.partition("/")
     return folder == REPORTS and file.partition(".")[0] in versions
 
 
 def _remove(root: str, names: Sequence[str]) -> None:
-    for folder in _ORDER:
-        mine = [name for name in names if name.startswith(f"{folder}/")]
-        for name in mine:
-            with contextlib.suppress(FileNotFoundError):  # a temporary file, gone with the others
-                os.unlink(os.path.join(root, name))
-        if mine:
-            fsync_directory(os.path.join(root, folder))
+    # Manifests go first: a kill in between leaves no manifest whose files are missing.
+    for folder in FOLDERS:
+        start = f"{folder}/"
+        remove_files(os.path.join(root, folder), [name.removeprefix(start) for name in names if name.startswith(start)])

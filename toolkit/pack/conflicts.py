@@ -10,11 +10,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from toolkit.errors import SourceError
+from toolkit.format.key_hashes import HASH_BYTES, key_hash, mapped_hashes
+from toolkit.format.key_repeats import KnownKeys, Repeats, find_repeats, first_repeat
 from toolkit.format.schema import KEY
-from toolkit.pack.hashes import HASH_BYTES, key_hash, mapped_hashes
 from toolkit.pack.journal import Journal, SliceResult
 from toolkit.pack.renames import Renames, plain_key, renamed_key
-from toolkit.pack.repeats import KnownKeys, Repeats, find_repeats, first_repeat
 from toolkit.storage.local import storage_errors
 
 __all__ = ["KeyConflicts"]
@@ -48,12 +48,10 @@ class KeyConflicts:
             return
         second, first = (row - self._before for row in found)
         place = "in the dataset already" if first < 0 else self._place(first)
-        # An append must not be told to overwrite what it appends to.
-        anew = "" if self._before else " (a pack with other options begins anew with --on-existing overwrite)"
         raise SourceError(
             f"the key {self._key(second)!r} occurs twice: {place}, and {self._place(second)}. Keys must be unique in a "
             "dataset: rename one of the samples, give --key another field, or let --key-conflict suffix "
-            f"rename{anew}"
+            "rename"
         )
 
     def renames(self) -> dict[tuple[str, int], Renames]:

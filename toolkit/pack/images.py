@@ -24,7 +24,7 @@ from toolkit.pipelines.spec import DEFAULT_DECODE
 
 __all__ = ["ImageMaker", "StoredImage", "UnfitImageError"]
 
-_DECODE = replace(DEFAULT_DECODE, max_bytes=1 << 62)  # as a loader does, but what is packed may have any size
+_MOST_BYTES = 1 << 62  # what is packed may have any size
 _CHANNELS = 3
 
 _Pixels = NDArray[np.uint8]
@@ -59,12 +59,13 @@ class _Tools(threading.local):
 class ImageMaker:
     """Decodes images, makes large ones smaller and encodes them. Used by every packing thread at once."""
 
-    def __init__(self, encoding: ImageEncoding, short_side: int | None) -> None:
+    def __init__(self, encoding: ImageEncoding, short_side: int | None, max_pixels: int) -> None:
         """`short_side`: images whose shorter side is longer are resized to it; smaller ones stay as they are."""
         self._encoding = encoding
         self._short_side = short_side
-        self._as_it_is = ImageProgram([], max_pixels=_DECODE.max_pixels)
-        self._smaller = ImageProgram([("resize_short", short_side or 1, "bilinear")], max_pixels=_DECODE.max_pixels)
+        self._step = replace(DEFAULT_DECODE, max_bytes=_MOST_BYTES, max_pixels=max_pixels)  # else as a loader does
+        self._as_it_is = ImageProgram([], max_pixels=max_pixels)
+        self._smaller = ImageProgram([("resize_short", short_side or 1, "bilinear")], max_pixels=max_pixels)
         self._tools = _Tools()
 
     def make(self, encoded: memoryview) -> StoredImage:
@@ -114,7 +115,7 @@ class ImageMaker:
         except ImageError as error:
             if error.status not in (NOT_JPEG, UNSUPPORTED):
                 raise
-        pixels = decode_with_pil(bytes(encoded), _DECODE)
+        pixels = decode_with_pil(bytes(encoded), self._step)
         program = self._program(*pixels.shape[:2])
         return pixels if program is self._as_it_is else program.apply(pixels, scratch)
 

@@ -8,16 +8,31 @@ from dataclasses import dataclass, field, fields
 
 from toolkit.errors import UsageError
 from toolkit.format.encodings import KEEP, ImageEncoding
-from toolkit.sources.options import InputOptions, SourceKind, SourceOptions
+from toolkit.image_formats import DEFAULT_MAX_PIXELS
+from toolkit.sources.options import LARGEST_VALUE, InputOptions, SourceKind, SourceOptions
 from toolkit.sources.reject import Reject
 from toolkit.sources.scan import is_utf8, printable
+from toolkit.storage.places import local_path
 
 __all__ = ["DEFAULT_SHARD_BYTES", "KeyConflict", "OnExisting", "PackJob", "PackPlan", "PackResult", "PlannedSplit"]
 
 DEFAULT_SHARD_BYTES = 256 * 1024 * 1024
 _LEAST_SHARD_BYTES = 64 * 1024
-_LEAST = {"jobs": 1, "max_rejects": 0, "limit": 1, "shuffle_seed": 0, "short_side": 1}
+_LEAST = {
+    "jobs": 1,
+    "max_rejects": 0,
+    "limit": 1,
+    "shuffle_seed": 0,
+    "short_side": 1,
+    "max_pixels": 1,
+    "max_value_bytes": 1,
+}
+_INSTEAD = {
+    "source": "download what it names, and give that folder or file",
+    "dataset": "give a folder for the dataset, and copy that folder there afterwards",
+}
 _MOST_SHORT_SIDE = 65535  # what a resize can make
+_MOST_PIXELS = (1 << 31) - 1  # of a picture that can be decoded
 
 
 class OnExisting(enum.Enum):
@@ -45,13 +60,14 @@ class PackJob(InputOptions):
     """A pack's input, output and options. Checked when made.
 
     Attributes:
-        source: The input: a folder or file.
+        source: The input: a folder or file. In paths, a leading ~ is the home folder.
         more_sources: Further inputs of the same kind.
         dataset: The folder of the dataset.
         source_kind: What the input is; found from its content when None.
         shard_bytes: Size that shards are filled up to.
         image_encoding: How images are stored.
         short_side: Images whose shorter side is longer are made smaller, so that it has this many pixels.
+        max_pixels: Images that are decoded may have this many pixels; larger ones are rejected.
         jobs: Slices packed at the same time. Never changes the result.
         key_conflict: What to do about samples whose key an earlier one has.
         on_existing: What to do when the dataset is there already.
@@ -66,6 +82,7 @@ class PackJob(InputOptions):
     shard_bytes: int = DEFAULT_SHARD_BYTES
     image_encoding: ImageEncoding = KEEP
     short_side: int | None = None
+    max_pixels: int = DEFAULT_MAX_PIXELS
     more_sources: tuple[str, ...] = ()
     jobs: int = 1
     key_conflict: KeyConflict = KeyConflict.ERROR
@@ -75,9 +92,11 @@ class PackJob(InputOptions):
     user: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        self._find_places()
         texts = [*(self.columns or ()), *([] if self.key is None else [self.key])]
         texts += [text for of in (self.mapping or {}, self.rename, self.user) for pair in of.items() for text in pair]
         texts += [*self.kinds, *(one for one in (self.text_column, self.eos_token) if one is not None)]
+        texts += [text for split, folders in self.splits.items() for text in (split, *folders)]
         for text in texts:
             if not is_utf8(text):
                 raise UsageError(f"{printable(text)!r} is not valid UTF-8, which names and metadata are")
@@ -93,8 +112,19 @@ class PackJob(InputOptions):
             )
         if self.short_side is not None and self.short_side > _MOST_SHORT_SIDE:
             raise UsageError(f"short-side must be at most {_MOST_SHORT_SIDE}, got {self.short_side}")
+        if self.max_value_bytes > LARGEST_VALUE:
+            raise UsageError(f"max-value-bytes must be at most {LARGEST_VALUE} (2 GiB), got {self.max_value_bytes}")
+        if self.max_pixels > _MOST_PIXELS:
+            raise UsageError(f"max-pixels must be at most {_MOST_PIXELS}, got {self.max_pixels}")
         if self.extend_classes and self.on_existing not in (OnExisting.APPEND, OnExisting.RESUME):
             raise UsageError("--extend-classes means nothing without --on-existing append: leave it out")
+
+    def _find_places(self) -> None:
+        """Read the paths as people write them."""
+        for name in ("source", "dataset"):
+            object.__setattr__(self, name, local_path(getattr(self, name), _INSTEAD[name]))
+        further = tuple(local_path(one, _INSTEAD["source"]) for one in self.more_sources)
+        object.__setattr__(self, "more_sources", further)
 
     @property
     def source_options(self) -> SourceOptions:
@@ -124,7 +154,10 @@ class PlannedSplit:
 
 @dataclass(frozen=True, kw_only=True)
 class PackPlan:
-    """What a pack would do, found by the survey alone: columns with their kinds, image columns with their encodings."""
+    """What a pack would do, found by the survey alone: columns with their kinds, image columns with their encodings.
+
+    `skipped` counts what would be passed over, by reason, and `skipped_names` has the first names of each.
+    """
 
     source_kind: str
     splits: dict[str, PlannedSplit]
@@ -132,6 +165,9 @@ class PackPlan:
     encodings: dict[str, str]
     classes: tuple[str, ...] | None
     skipped: dict[str, int]
+    skipped_names: dict[str, tuple[str, ...]]
+    left_out: tuple[str, ...]
+    warnings: tuple[str, ...]
     rejects: list[Reject]
 
 
@@ -140,7 +176,8 @@ class PackResult:
     """What a pack did: the version's samples, shards, bytes and splits.
 
     `added` counts the samples of this pack, fewer than `samples` when it was an append; `resumed` the slices that an
-    earlier, killed pack had finished; `renamed` the samples that got a new key.
+    earlier, killed pack had finished; `renamed` the samples that got a new key. `skipped` counts what was passed over,
+    by reason, and `skipped_names` has the first names of each.
     """
 
     pin: str
@@ -152,6 +189,9 @@ class PackResult:
     splits: dict[str, int]
     classes: int | None
     skipped: dict[str, int]
+    skipped_names: dict[str, tuple[str, ...]]
+    left_out: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     rejects: list[Reject] = field(default_factory=list)
     added: int = 0
     resumed: int = 0

@@ -2,8 +2,8 @@
 
 DATASET/.journal/job.json says what is packed and how; <split>-<slice>.json says what a slice came to, and lies there
 only when its shards do; <split>-<slice>.keys has a 128-bit hash of each key, as the source gave it. A pack of two
-passes has a journal of the first one in .journal/stage, beside the shards that that one wrote. `pin` names the version
-that is about to be committed: where that is the current one, nothing is unfinished. The folder goes after the commit.
+passes has a journal of the first one in .journal/stage, beside the shards that that one wrote. `refused` says
+that the input can't be packed with these options. The folder goes after the commit.
 """
 
 from __future__ import annotations
@@ -11,23 +11,24 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
+import shlex
 import shutil
 
 import msgspec
 
 from toolkit.errors import ExistsError
-from toolkit.format.pin import JOURNAL, MANIFEST, SHARDS
+from toolkit.format.key_hashes import HASH_BYTES
+from toolkit.format.names import DROPPED_JOURNAL
+from toolkit.format.pin import JOURNAL, SHARDS
 from toolkit.format.shard import ShardRecord
-from toolkit.format.tables import sha256
-from toolkit.pack.hashes import HASH_BYTES
 from toolkit.sources.reject import Reject
-from toolkit.storage.local import TEMPORARY_PREFIX, fsync_directory, storage_errors, write_durable
+from toolkit.storage.local import fsync_directory, read_file, storage_errors, write_durable
 
 __all__ = ["STAGE", "Journal", "SliceResult"]
 
 STAGE = f"{JOURNAL}/stage"
 _JOB = "job.json"
-_PIN = "pin"
+_REFUSED = "refused"
 
 
 class SliceResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,6 +48,9 @@ class SliceResult(msgspec.Struct, frozen=True, kw_only=True):
     rejects: tuple[Reject, ...]
     renames: str = ""
     renamed: int = 0
+
+
+_RESULT = msgspec.json.Decoder(SliceResult)  # made within the import: see toolkit.format.manifest
 
 
 class Journal:
@@ -71,6 +75,12 @@ class Journal:
         """
         path = os.path.join(self._folder, _JOB)
         before = self.job()
+        if before is not None and self.is_refused():
+            if self.is_of(job):
+                os.unlink(os.path.join(self._folder, _REFUSED))  # perhaps its input was mended
+            else:
+                self.discard()
+                before = None
         if before is None:
             with storage_errors("create", self._folder):
                 shutil.rmtree(self._folder, ignore_errors=True)
@@ -86,8 +96,8 @@ class Journal:
             )
             raise ExistsError(
                 f"{self._root!r} holds an unfinished pack of another kind:{lines}\n"
-                "Go on with it with the same options and versions. To begin anew give --on-existing overwrite as well; "
-                f"or, for an append, remove {self._folder!r}"
+                "Go on with it with the same options and versions, or give it up: "
+                f"toolkit pack --abort {shlex.quote(self._root)}"
             )
         return self.finished()
 
@@ -96,8 +106,8 @@ class Journal:
         path = os.path.join(self._folder, _JOB)
         if not os.path.exists(path):
             return None
-        with storage_errors("read", path), open(path, "rb") as file:
-            data = file.read()
+        with storage_errors("read", path):
+            data = read_file(path)
         try:
             return msgspec.json.decode(data, type=dict[str, object])
         except (msgspec.MsgspecError, UnicodeDecodeError):
@@ -112,36 +122,24 @@ class Journal:
         path = os.path.join(self._folder, _JOB)
         if not os.path.exists(path):
             return False
-        with storage_errors("read", path), open(path, "rb") as file:
-            return file.read() == msgspec.json.encode(job, order="sorted")
+        with storage_errors("read", path):
+            return read_file(path) == msgspec.json.encode(job, order="sorted")
 
-    def will_commit(self, pin: str) -> None:
-        """Note which version is going to be committed, so that a kill right behind the commit can be told."""
-        write_durable(os.path.join(self._folder, _PIN), pin.encode())
+    def is_there(self) -> bool:
+        """Tell whether there is a journal, of a pack to go on with or of one whose commit is done."""
+        return os.path.exists(os.path.join(self._folder, _JOB))
 
-    def is_about(self, pin: str) -> bool:
-        """Tell whether that version was going to be committed."""
-        path = os.path.join(self._folder, _PIN)
-        if not os.path.exists(path):
-            return False
-        with storage_errors("read", path), open(path, "rb") as file:
-            return file.read() == pin.encode()
+    def refuse_input(self) -> None:
+        """Note that its input can't be packed with its options: a pack with others may begin anew without asking."""
+        write_durable(os.path.join(self._folder, _REFUSED), b"")
 
-    def is_committed(self) -> bool:
-        """Tell whether the pack was killed between its commit and the end of its journal."""
-        path = os.path.join(self._root, MANIFEST)
-        if not os.path.exists(path):
-            return False
-        with storage_errors("read", path), open(path, "rb") as file:
-            return self.is_about(sha256(file.read()))
-
-    def is_unfinished(self) -> bool:
-        """Tell whether there is a pack to go on with."""
-        return os.path.exists(os.path.join(self._folder, _JOB)) and not self.is_committed()
+    def is_refused(self) -> bool:
+        """Tell whether the input can't be packed with the options of this journal."""
+        return os.path.exists(os.path.join(self._folder, _REFUSED))
 
     def discard(self) -> None:
         """Forget everything: shards of unfinished packs stay until they are collected."""
-        rubbish = os.path.join(self._root, f"{TEMPORARY_PREFIX}journal")
+        rubbish = os.path.join(self._root, DROPPED_JOURNAL)
         with storage_errors("remove", self._folder):
             if os.path.isdir(self._folder):
                 # At once: a kill or a power cut leaves a whole journal or none.
@@ -170,7 +168,7 @@ class Journal:
             return None
         for place in self._places:
             path = os.path.join(self._root, place, os.path.basename(record.path))
-            if os.path.isfile(path) and os.path.getsize(path) == record.file_bytes:
+            if not os.path.islink(path) and os.path.isfile(path) and os.path.getsize(path) == record.file_bytes:
                 return path
         return None
 
@@ -179,11 +177,11 @@ class Journal:
         for name in sorted(os.listdir(self._folder)) if os.path.isdir(self._folder) else ():
             if name.endswith(".json") and name != _JOB and not name.startswith("."):
                 path = os.path.join(self._folder, name)
-                with storage_errors("read", path), open(path, "rb") as file:
-                    data = file.read()
+                with storage_errors("read", path):
+                    data = read_file(path)
                 # One that can't be read, or whose files aren't there, is a slice to pack again.
                 with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError):
-                    entry = msgspec.json.decode(data, type=SliceResult)
+                    entry = _RESULT.decode(data)
                     if self._has_keys(entry) and all(self.shard_path(record) for record in entry.records):
                         entries.append(entry)
         return entries

@@ -21,7 +21,7 @@ from toolkit.pack.stage import Publisher, Stage
 from toolkit.sources.base import Slice, Survey
 from toolkit.sources.reject import Reject
 
-__all__ = ["Packed", "Progress", "pack_all"]
+__all__ = ["PackInterrupted", "Packed", "Progress", "pack_all"]
 
 _FAILED_REPORT = "failed.rejects.jsonl"
 
@@ -29,19 +29,24 @@ _FAILED_REPORT = "failed.rejects.jsonl"
 Progress = Callable[[int, int | None, int, int], None]
 
 
+class PackInterrupted(KeyboardInterrupt):
+    """Ctrl-C while slices were packed: `kept` of `slices` are finished, and the same pack goes on behind them."""
+
+    def __init__(self, kept: int, slices: int) -> None:
+        super().__init__()
+        self.kept = kept
+        self.slices = slices
+
+
 @dataclass(frozen=True, kw_only=True)
 class Packed:
-    """What all slices came to: in order, in the dataset's folder; `resumed` slices were finished by a killed pack."""
+    """What all slices came to, in order, in the dataset's folder; `resumed` of them were finished by a stopped pack."""
 
     results: list[SliceResult]
     rejects: list[Reject]
     renamed: int
     resumed: int
-
-    @property
-    def rows(self) -> int:
-        """Samples that were packed."""
-        return sum(result.rows for result in self.results)
+    rows: int
 
 
 def pack_all(
@@ -56,33 +61,47 @@ def pack_all(
     """
     survey = prepared.survey
     finished = journal.begin(prepared.asked)
+    first = None
     try:
         stage = Stage(job.dataset) if prepared.two_passes else None
         first = journal if stage is None else stage.journal
         packer = SlicePacker(prepared.shaper, prepared.schema, stage or transaction, first, job.shard_bytes)
         results, resumed = _pack_slices(job, packer, survey, first.finished() if stage else finished, progress)
-    except BaseException:
+    except BaseException as error:
+        kept = len(first.finished()) if first is not None else 0
         journal.discard_if_empty()
+        if isinstance(error, KeyboardInterrupt):
+            raise PackInterrupted(kept, len(survey.slices)) from error
         raise
     rejects = [*survey.rejects, *(reject for result in results for reject in result.rejects)]
-    _check_rejects(job, results, rejects, transaction)
     if not any(result.rows for result in results):
         journal.discard()
+    _check_rejects(job, results, rejects, transaction)
+    if not any(result.rows for result in results):
+        if not rejects:
+            raise SourceError(f"{job.source!r} holds no samples")
         raise SourceError(f"{job.source!r}: not one sample is left to pack:{rejects_text(rejects)}")
-    results = _with_unique_keys(job, prepared, packer, results, first, progress)
+    try:
+        results = _with_unique_keys(job, prepared, packer, results, first, progress)
+    except SourceError:
+        if job.key_conflict is KeyConflict.ERROR:
+            journal.refuse_input()
+        raise
     renamed = sum(result.renamed for result in results)
     if stage is not None:
         second, survey = _second_pass(job, prepared, results, stage, transaction, journal)
         results, again = _pack_slices(job, second, survey, finished, progress)
         resumed += again
-    return Packed(results=results, rejects=rejects, renamed=renamed, resumed=resumed)
+    return Packed(
+        results=results, rejects=rejects, renamed=renamed, resumed=resumed, rows=sum(one.rows for one in results)
+    )
 
 
 def _check_rejects(job: PackJob, results: list[SliceResult], rejects: list[Reject], transaction: Transaction) -> None:
     allowed = job.allowed_rejects(sum(result.rows for result in results) + len(rejects))
     if len(rejects) <= allowed:
         return
-    report = transaction.write_report(_FAILED_REPORT, rejects_jsonl(rejects))
+    report = transaction.write_report(_FAILED_REPORT, rejects_jsonl(rejects, job))
     noun = "sample" if len(rejects) == 1 else "samples"
     raise RejectsError(
         f"{len(rejects)} {noun} rejected, {allowed} allowed; nothing was committed:{rejects_text(rejects)}\n"

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import msgspec
 import pyarrow as pa
 
 from toolkit.errors import NotFoundError
 from toolkit.format.schema import Column, Kind, arrow_schema
-from toolkit.format.tables import encode_label_table, encode_schema_table, sha256
+from toolkit.format.tables import encode_label_table, sha256
 from toolkit.pack.append import Base
 from toolkit.pack.job import KeyConflict, OnExisting, PackJob
 from toolkit.pack.journal import Journal
 from toolkit.pack.shape import Shaper
-from toolkit.pack.slices import fingerprint
 from toolkit.pack.versions import versions
 from toolkit.sources.base import Source, Survey
 from toolkit.sources.detect import make_source
 from toolkit.sources.scan import printable
+
+if TYPE_CHECKING:
+    from toolkit.pack.note import Committed
 
 __all__ = ["Prepared", "make_shaper", "prepare"]
 
@@ -53,26 +56,19 @@ class Prepared:
         """What there is to pack."""
         return self.shaper.survey
 
-    def is_finished(self, root: str) -> bool:
-        """Tell whether a journal of this pack has every slice as it is listed now."""
-        if not Journal(root).is_of(self.asked):
-            return False
-        known = Journal(root, stage=self.two_passes).finished()
-        schema_hash = sha256(encode_schema_table(self.schema))
-        return all(
-            (entry := known.get((part.split, part.number))) and entry.fingerprint == fingerprint(part, schema_hash)
-            for part in self.survey.slices
-        )
 
-
-def prepare(job: PackJob, journal: Journal, source: Source | None = None) -> Prepared:
+def prepare(
+    job: PackJob, journal: Journal, committed: Committed | None = None, source: Source | None = None
+) -> Prepared:
     """Survey `source`, or the one that the job names, and what is there to append to.
+
+    `committed` is what a pack came to that may have been this one, stopped behind its commit.
 
     Raises:
         NotFoundError: There is no unfinished pack, and the job is to resume one.
         SourceError, UsageError: The input can't be packed.
     """
-    base = _base(job, journal)
+    base = _base(job, journal, committed)
     shaper = _surveyed(job, base, source)
     survey = shaper.survey
     columns = _with_label_tables(survey)
@@ -88,8 +84,10 @@ def prepare(job: PackJob, journal: Journal, source: Source | None = None) -> Pre
             "source": [printable(os.path.realpath(one)) for one in job.sources],
             _APPENDED_TO: None if base is None else base.pin,
             "verify_images": job.verify_images.value,
+            "max_value_bytes": job.max_value_bytes,
             "image_encoding": str(job.image_encoding),
             "short_side": job.short_side,
+            "max_pixels": job.max_pixels,
             "versions": versions(job),
         },
         two_passes=job.key_conflict is KeyConflict.SUFFIX or (job.shuffle_seed is not None and not survey.shuffled),
@@ -98,17 +96,18 @@ def prepare(job: PackJob, journal: Journal, source: Source | None = None) -> Pre
 
 def make_shaper(job: PackJob, source: Source) -> Shaper:
     """Survey a source; return its rows as they are to be packed."""
-    return Shaper(source, source.survey(), job.verify_images, job.image_encoding, job.short_side)
+    return Shaper(source, source.survey(), job.verify_images, job.image_encoding, job.short_side, job.max_pixels)
 
 
-def _base(job: PackJob, journal: Journal) -> Base | None:
+def _base(job: PackJob, journal: Journal, committed: Committed | None) -> Base | None:
     """Return the version to append to; for an append that was killed behind its commit, the one that was."""
+    known = None if committed is None or committed.base is None else f"{job.dataset}@sha256:{committed.base}"
     match job.on_existing:
         case OnExisting.APPEND:
-            base = Base(job.dataset)
-            committed = journal.is_committed() and base.manifest.parent is not None
-            return Base(f"{job.dataset}@sha256:{base.manifest.parent}") if committed else base
+            return Base(job.dataset if known is None else known)
         case OnExisting.RESUME:
+            if committed is not None:
+                return None if known is None else Base(known)
             unfinished = journal.job()
             if unfinished is None:
                 raise NotFoundError(
@@ -147,7 +146,7 @@ def _with_label_tables(survey: Survey) -> tuple[Column, ...]:
 def _shaping_options(job: PackJob, survey: Survey) -> dict[str, object]:
     """Return the options that shape samples and shards; where things lie and how many worked on it do not.
 
-    Nor does verify_images: it decides what is rejected, and the samples that are left are the same.
+    Nor do verify_images, max_pixels and max_value_bytes: they decide what is rejected, and what is left is the same.
     """
     options = {**survey.options, "shard_bytes": job.shard_bytes}
     if job.shuffle_seed is not None:

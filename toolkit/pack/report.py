@@ -1,17 +1,18 @@
-"""The texts and files that tell of a pack: rejects, and where and when it was made. None of it is hashed."""
+"""The texts and files that tell of a pack: rejects, and of what and when it was made. None of it is hashed.
+
+Files name places in the input by `Places`: a dataset that is passed on doesn't tell where its input lay.
+"""
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 from collections.abc import Sequence
-from dataclasses import asdict
 from datetime import UTC, datetime
 
-import msgspec
-
+from toolkit.escapes import json_text, plain
 from toolkit.pack.job import PackJob
+from toolkit.pack.places import Places
 from toolkit.pack.versions import versions
 from toolkit.sources.base import Survey
 from toolkit.sources.reject import Reject
@@ -22,14 +23,18 @@ __all__ = ["provenance", "rejects_jsonl", "rejects_text"]
 _SHOWN_REJECTS = 5
 
 
-def rejects_jsonl(rejects: Sequence[Reject]) -> bytes:
-    """Return one JSON object a line: source, key, reason."""
-    return "".join(json.dumps(asdict(reject), ensure_ascii=False) + "\n" for reject in rejects).encode()
+def rejects_jsonl(rejects: Sequence[Reject], job: PackJob) -> bytes:
+    """Return one JSON object a line: source (from the input's name on), key, reason."""
+    places = Places(job.sources)
+    lines = (
+        {"source": places.place(one.source), "key": one.key, "reason": places.shorten(one.reason)} for one in rejects
+    )
+    return "".join(json_text(line) + "\n" for line in lines).encode()
 
 
 def rejects_text(rejects: Sequence[Reject]) -> str:
     """Return the first rejects, a line each, and how many more there are."""
-    shown = "".join(f"\n  {_name(reject)}: {reject.reason}" for reject in rejects[:_SHOWN_REJECTS])
+    shown = "".join(f"\n  {plain(_name(reject))}: {plain(reject.reason)}" for reject in rejects[:_SHOWN_REJECTS])
     return shown + (f"\n  … and {len(rejects) - _SHOWN_REJECTS} more" if len(rejects) > _SHOWN_REJECTS else "")
 
 
@@ -39,17 +44,20 @@ def _name(reject: Reject) -> str:
 
 
 def provenance(job: PackJob, survey: Survey, seconds: float, *, renamed: int) -> bytes:
-    """Return JSON that says with what, where and when the version was packed."""
+    """Return JSON that says with what, from what and when the version was packed."""
+    places = Places(job.sources)
     facts = {
         **versions(job),
         "python": platform.python_version(),
         "platform": platform.platform(),
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         "seconds": round(seconds, 3),
-        "source": printable(os.path.abspath(job.source)),
-        "more_sources": [printable(os.path.abspath(one)) for one in job.more_sources],
+        "source": places.place(printable(os.path.abspath(job.source))),
+        "more_sources": [places.place(printable(os.path.abspath(one))) for one in job.more_sources],
         "jobs": job.jobs,
         "skipped": dict(survey.skipped),
+        "left_out": list(survey.left_out),
+        "skipped_names": dict(survey.skipped_names),
         "renamed": renamed,
     }
-    return msgspec.json.format(msgspec.json.encode(facts), indent=1) + b"\n"
+    return json_text(facts, indent=1).encode() + b"\n"

@@ -5,26 +5,30 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from toolkit.errors import StorageError, UsageError
+from toolkit.errors import SourceError, StorageError, UsageError
 from toolkit.format.commit import Transaction
 from toolkit.format.manifest import Manifest, encode_manifest
+from toolkit.format.pin import holds_dataset, resolve
 from toolkit.format.schema import Kind
 from toolkit.pack.assembly import assemble
 from toolkit.pack.job import OnExisting, PackJob, PackPlan, PackResult, PlannedSplit
 from toolkit.pack.journal import Journal
+from toolkit.pack.note import CommitNote, Committed
 from toolkit.pack.passes import Packed, Progress, pack_all
 from toolkit.pack.prepare import Prepared, make_shaper, prepare
 from toolkit.pack.report import provenance, rejects_jsonl
 from toolkit.sources.base import Slice, Source
 from toolkit.sources.detect import make_source
+from toolkit.sources.reject import Reject
 
-__all__ = ["pack", "plan"]
+__all__ = ["pack", "packing", "plan"]
 
 
 def plan(job: PackJob) -> PackPlan:
     """Return what `job` would do. Writes nothing; reads no more than the source must to know its columns and slices."""
+    _check_places(job)
     kind, source = make_source(job.source_kind, job.source_options)
     survey = make_shaper(job, source).survey
     return PackPlan(
@@ -34,6 +38,9 @@ def plan(job: PackJob) -> PackPlan:
         encodings={column.name: column.encoding or "" for column in survey.columns if column.kind is Kind.IMAGE},
         classes=next(iter(survey.classes.values()), None),
         skipped=dict(survey.skipped),
+        left_out=survey.left_out,
+        warnings=survey.warnings,
+        skipped_names=dict(survey.skipped_names),
         rejects=list(survey.rejects),
     )
 
@@ -48,26 +55,31 @@ def pack(job: PackJob, progress: Progress = lambda *_: None, source: Source | No
         RejectsError: More rejects than allowed; nothing was committed.
         StorageError: The disk is full or fails; nothing was committed.
     """
+    with packing(job, progress, source) as result:
+        return result
+
+
+@contextlib.contextmanager
+def packing(job: PackJob, progress: Progress = lambda *_: None, source: Source | None = None) -> Iterator[PackResult]:
+    """Carry out `job`, and forget what a stopped pack goes on from only when the block has ended well.
+
+    So the block may tell somebody the pin: until that is done, the same pack again comes to it with nothing to do.
+    Raises as pack().
+    """
     started = time.monotonic()
     _check_places(job)
-    journal = Journal(job.dataset)
+    journal, note = Journal(job.dataset), CommitNote(job.dataset)
     new = job.on_existing is OnExisting.REFUSE
-    with Transaction(job.dataset, replace=not new or journal.is_committed()) as transaction:
-        prepared, again = _prepared(job, transaction, journal, source)
-        if job.on_existing is OnExisting.OVERWRITE and not journal.is_of(prepared.asked):
-            journal.discard()
-        packed = pack_all(job, prepared, transaction, journal, progress)
-        manifest = assemble(job, prepared, packed.results, transaction)
-        pin = encode_manifest(manifest)[1]
-        if again and job.on_existing is not OnExisting.OVERWRITE and not journal.is_about(pin):
-            journal.discard()
-            transaction.refuse_existing()
-        journal.will_commit(pin)
-        report = provenance(job, prepared.survey, time.monotonic() - started, renamed=packed.renamed)
-        transaction.commit(manifest, {"rejects.jsonl": rejects_jsonl(packed.rejects), "provenance.json": report})
+    with Transaction(job.dataset, replace=not new or note.current() is not None) as transaction:
+        prepared, committed = _prepared(job, transaction, journal, note, source)
+        if committed is None:
+            result = _packed(job, prepared, transaction, journal, note, progress, started)
+        else:
+            result = _known(job, prepared, committed, note.rejects(committed), started)
+        yield result
         with contextlib.suppress(StorageError):  # the next pack or gc knows it for what it is
             journal.discard()
-    return _result(job, prepared, packed, manifest, pin, time.monotonic() - started)
+            note.remove()
 
 
 def _check_places(job: PackJob) -> None:
@@ -78,19 +90,63 @@ def _check_places(job: PackJob) -> None:
         source = os.path.realpath(given)
         if os.path.commonpath([source, dataset]) == source:
             raise UsageError(f"the dataset {job.dataset!r} lies inside its source {given!r}: put it elsewhere")
+        if holds_dataset(given):
+            raise SourceError(
+                f"{given!r} is a dataset already: it is opened or copied as it is, not packed. To pack its samples "
+                "anew, or together with others, give the source that it was made of"
+            )
 
 
-def _prepared(job: PackJob, transaction: Transaction, journal: Journal, source: Source | None) -> tuple[Prepared, bool]:
-    """Prepare the pack; tell whether it is one that was killed right behind its commit, run again to learn its pin."""
-    prepared = prepare(job, journal, source)
-    committed = journal.is_committed()
-    if committed and prepared.is_finished(job.dataset):
-        return prepared, True
-    if committed:  # another pack was killed there: nothing of it is unfinished
+def _prepared(
+    job: PackJob, transaction: Transaction, journal: Journal, note: CommitNote, source: Source | None
+) -> tuple[Prepared, Committed | None]:
+    """Prepare the pack; return the note of its commit too when it was stopped behind that, before it said its pin."""
+    current = note.current()
+    prepared = prepare(job, journal, current, source)
+    committed = note.of(job, prepared)
+    if committed is not None:
+        return prepared, committed
+    if current is not None:  # another pack was stopped there: nothing of it is unfinished
         journal.discard()
+        note.remove()
     if job.on_existing is OnExisting.REFUSE:
         transaction.refuse_existing()
-    return prepare(job, journal, source) if committed else prepared, False
+    return prepare(job, journal, None, source) if current is not None else prepared, None
+
+
+def _packed(
+    job: PackJob,
+    prepared: Prepared,
+    transaction: Transaction,
+    journal: Journal,
+    note: CommitNote,
+    progress: Progress,
+    started: float,
+) -> PackResult:
+    """Pack every slice and commit the version."""
+    if job.on_existing is OnExisting.OVERWRITE and not journal.is_of(prepared.asked):
+        journal.discard()
+    packed = pack_all(job, prepared, transaction, journal, progress)
+    manifest = assemble(job, prepared, packed.results, transaction)
+    pin = encode_manifest(manifest)[1]
+    note.write(job, prepared, pin, added=packed.rows, renamed=packed.renamed, rejected=len(packed.rejects))
+    report = provenance(job, prepared.survey, time.monotonic() - started, renamed=packed.renamed)
+    transaction.commit(manifest, {"rejects.jsonl": rejects_jsonl(packed.rejects, job), "provenance.json": report})
+    seconds = time.monotonic() - started
+    return _result(job, prepared, packed, manifest, pin, seconds)
+
+
+def _known(job: PackJob, prepared: Prepared, committed: Committed, rejects: list[Reject], started: float) -> PackResult:
+    """Return what the pack came to that was stopped behind its commit."""
+    manifest = resolve(f"{job.dataset}@sha256:{committed.pin}").manifest
+    packed = Packed(
+        results=[],
+        rejects=rejects,
+        renamed=committed.renamed,
+        resumed=len(prepared.survey.slices),
+        rows=committed.added,
+    )
+    return _result(job, prepared, packed, manifest, committed.pin, time.monotonic() - started)
 
 
 def _planned(slices: Sequence[Slice]) -> PlannedSplit:
@@ -117,6 +173,9 @@ def _result(
         splits={name: split.rows for name, split in splits.items()},
         classes=len(next(iter(classes.values()))) if classes else None,
         skipped=dict(prepared.survey.skipped),
+        left_out=prepared.survey.left_out,
+        warnings=prepared.survey.warnings,
+        skipped_names=dict(prepared.survey.skipped_names),
         rejects=packed.rejects,
         added=packed.rows,
         resumed=packed.resumed,

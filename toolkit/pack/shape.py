@@ -30,7 +30,13 @@ class Shaper:
     """
 
     def __init__(
-        self, source: Source, survey: Survey, verify: VerifyImages, encoding: ImageEncoding, short_side: int | None
+        self,
+        source: Source,
+        survey: Survey,
+        verify: VerifyImages,
+        encoding: ImageEncoding,
+        short_side: int | None,
+        max_pixels: int,
     ) -> None:
         """See toolkit.pack.job.PackJob. Raises UsageError when there is no image to encode."""
         self._source = source
@@ -45,7 +51,7 @@ class Shaper:
             )
         self.survey = _encoded(survey, encoding, short_side) if encodes else survey
         decodes = encodes or (verify is VerifyImages.DECODE and bool(self._columns))
-        self._maker = ImageMaker(encoding, short_side) if decodes else None
+        self._maker = ImageMaker(encoding, short_side, max_pixels) if decodes else None
 
     def rows(self, part: Slice) -> Iterator[Rows]:
         """Yield the rows of a slice in pieces of a few MiB; images that can't be decoded become rejects."""

@@ -23,7 +23,7 @@ from toolkit.pack.journal import SliceResult
 from toolkit.pack.stage import Stage
 from toolkit.sources.base import Rows, Slice, Survey
 from toolkit.sources.shuffle import shuffled
-from toolkit.storage.local import storage_errors
+from toolkit.storage.local import new_file, storage_errors
 
 __all__ = ["ShuffledRows"]
 
@@ -151,7 +151,7 @@ class _StagedSplit:
     def _measure(self, path: str) -> _Numbers:
         """Write the size of every row to a file; return its map."""
         files: dict[str, _StagedFile] = {}
-        with storage_errors("write", path), open(path, "wb") as sizes:
+        with storage_errors("write", path), new_file(path) as sizes:
             for batch in range(len(self._batches)):
                 file = self._file(batch, files)
                 rows = file.batch(int(self._batches[batch, 1])).drop_columns([DIGEST])

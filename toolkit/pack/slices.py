@@ -12,11 +12,11 @@ import numpy as np
 import pyarrow as pa
 
 from toolkit.errors import SourceError
+from toolkit.format.key_hashes import KeyHashes, mapped_hashes
 from toolkit.format.schema import KEY
 from toolkit.format.shard import ShardRecord, ShardWriter
 from toolkit.format.sizes import row_bytes
 from toolkit.format.tables import encode_schema_table, sha256
-from toolkit.pack.hashes import KeyHashes, mapped_hashes
 from toolkit.pack.journal import Journal, SliceResult
 from toolkit.pack.renames import Renames
 from toolkit.sources.base import Rows, Slice, Survey

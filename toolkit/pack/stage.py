@@ -15,9 +15,11 @@ import msgspec
 
 from toolkit.errors import StorageError
 from toolkit.format.commit import Transaction
-from toolkit.pack.hashes import mapped
+from toolkit.format.key_hashes import mapped
+from toolkit.format.names import is_temporary
 from toolkit.pack.journal import STAGE, Journal, SliceResult
 from toolkit.sources.base import Slice
+from toolkit.storage.folders import list_folder, make_folder, remove_files
 from toolkit.storage.local import TEMPORARY_PREFIX, fsync_directory, storage_errors
 
 __all__ = ["Publisher", "Stage"]
@@ -30,11 +32,9 @@ class Stage:
         """Make the folder in the dataset at `root`, or go on with it. The journal must have begun."""
         self._root = root
         self._folder = os.path.join(root, STAGE)
-        with storage_errors("create", self._folder):
-            os.makedirs(self._folder, exist_ok=True)
-            for name in os.listdir(self._folder):
-                if name.startswith(TEMPORARY_PREFIX):
-                    os.unlink(os.path.join(self._folder, name))
+        make_folder(self._folder)
+        unfinished = [one.name for one in list_folder(self._folder) if is_temporary(one.name) and not one.is_folder]
+        remove_files(self._folder, unfinished)
         self.journal = Journal(root, stage=True)
 
     def shard_temporary(self, name: str) -> str:

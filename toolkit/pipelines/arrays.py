@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["array_from_bytes", "array_from_list", "convert_numbers", "read_npy"]
+__all__ = ["array_from_bytes", "array_from_list", "convert_numbers", "owned_array", "plain_array", "read_npy"]
 
 Shape = Sequence[int | None]
 
@@ -28,6 +28,36 @@ def convert_numbers(dtype: np.dtype[Any], values: NDArray[Any]) -> tuple[NDArray
     elif dtype.kind == "f" and values.dtype.kind in "iuf":
         bad = np.isinf(out) & np.isfinite(values)
     return out, bad, f"doesn't fit {dtype.name}"
+
+
+def plain_array(values: NDArray[Any]) -> NDArray[Any]:
+    """Return an array of a user's as a numpy.ndarray in this machine's byte order, without a copy where it is one.
+
+    Raises:
+        ValueError: It is masked somewhere: no framework has masks, and what lies behind one is no value.
+    """
+    if type(values) is np.ndarray and values.dtype.isnative:
+        return values
+    if isinstance(values, np.ma.MaskedArray):
+        masked = int(np.count_nonzero(values.mask))
+        if masked:
+            raise ValueError(
+                f"{masked} of {values.size} values are masked, which no batch can say: fill them with .filled(value)"
+            )
+        values = np.ma.getdata(values)
+    return np.asarray(values, values.dtype.newbyteorder("="))
+
+
+def owned_array(values: NDArray[Any]) -> NDArray[Any]:
+    """Return an array of a user's as frameworks take it: plain, writable, strides that move on by whole items.
+
+    Copied only where it isn't that. Raises ValueError as plain_array().
+    """
+    values = plain_array(values)
+    flags, width = values.flags, values.itemsize or 1
+    # Also of an axis of one item, which numpy calls contiguous whatever its stride.
+    fit = all(stride > 0 and stride % width == 0 for stride in values.strides)
+    return values if fit and flags.writeable and flags.aligned else values.copy(order="C")
 
 
 def array_from_bytes(data: bytes, dtype: np.dtype[Any], shape: Shape) -> NDArray[Any]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from toolkit.errors import PipelineError
+from toolkit.pipelines.arrays import owned_array
 from toolkit.pipelines.functions import function_name
 from toolkit.pipelines.randomness import batch_key, generator
 
@@ -76,14 +77,29 @@ def run_batch_map(
         problem = f"lost {', '.join(sorted(lost))}" if lost else f"added {', '.join(sorted(map(str, strange)))}"
         raise ValueError(f"it {problem}: say so with toolkit.batch_map(fn, adds=…, drops=…)")
     for name in expected:
-        length = (
-            len(result[name]) if getattr(result[name], "shape", True) and hasattr(result[name], "__len__") else None
-        )
+        values = result[name]
+        if isinstance(values, str | bytes | Mapping | Set):
+            raise ValueError(f"it returned {type(values).__name__} for {name!r}, which takes an array or a list")
+        length = len(values) if getattr(values, "shape", True) and hasattr(values, "__len__") else None
         if length != samples:
             raise ValueError(f"it returned {length} values of {name!r} for {samples} samples")
-    return {name: _owned(result[name]) for name in expected}
+    return {name: _owned(name, result[name]) for name in expected}
 
 
-def _owned(values: Any) -> Any:
-    """Return an array in C order that may be written, as frameworks want it; anything else as it is."""
-    return np.require(values, requirements=["C", "W"]) if isinstance(values, np.ndarray) else values
+def _owned(name: str, values: Any) -> Any:
+    """Return arrays as frameworks take them, a whole column in C order; anything else as it is, tuples as lists."""
+    if isinstance(values, np.ndarray):
+        try:
+            return np.ascontiguousarray(owned_array(values))
+        except ValueError as error:
+            raise ValueError(f"column {name!r}: {error}") from error
+    if not isinstance(values, list | tuple):
+        return values
+    made = list(values)
+    for i, value in enumerate(made):
+        if isinstance(value, np.ndarray):
+            try:
+                made[i] = owned_array(value)
+            except ValueError as error:
+                raise ValueError(f"value {i} of column {name!r}: {error}") from error
+    return made

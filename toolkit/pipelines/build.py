@@ -14,11 +14,12 @@ from toolkit.pipelines.arrays import convert_numbers
 from toolkit.pipelines.image import CompiledImage
 from toolkit.pipelines.image_steps import DecodeImage, ImageStep, Normalize
 from toolkit.pipelines.slots import Pipeline, Slot
+from toolkit.pipelines.spec import step_text
 from toolkit.pipelines.state import State, ValueKind
 from toolkit.pipelines.value_steps import Array, Bytes, Json, Npy, Text
 from toolkit.pipelines.values import ValueProgram
 
-__all__ = ["CompiledSlot", "compile_pipeline", "stored_state"]
+__all__ = ["CompiledSlot", "compile_pipeline", "last_steps", "stored_state"]
 
 _DECODERS = (DecodeImage, Bytes, Text, Json, Npy, Array)
 _BINARY = (pa.binary(), pa.large_binary())
@@ -55,6 +56,11 @@ class CompiledSlot:
     def reads_bytes(self) -> bool:
         """Whether the first step wants a text's bytes and not its str."""
         return bool(self.slot.steps) and isinstance(self.slot.steps[0], _DECODERS)
+
+
+def last_steps(compiled: Sequence[CompiledSlot]) -> dict[str, str]:
+    """Return in words what each slot does last, by its name."""
+    return {each.slot.name: step_text(each.slot.steps[-1]) for each in compiled if each.slot.steps}
 
 
 def compile_pipeline(pipeline: Pipeline, columns: Sequence[Column], schema: pa.Schema) -> list[CompiledSlot]:

@@ -148,7 +148,7 @@ class CompiledImage:
                 if statuses[i] in (NOT_JPEG, UNSUPPORTED):
                     encoded = buffer.take(int(addresses[i]), int(lengths[i]))
                     try:
-                        pixels = decode_with_pil(encoded, self._decode)
+                        pixels = decode_with_pil(encoded, self._decode, scratch)
                         self._write(pixels, places[i : i + 1], sample_bytes, scratch, _key_of(keys, i))
                     except (ImageError, ValueError, MemoryError) as error:
                         failures.append(Failure(i, "decode_image", str(error)))
@@ -188,7 +188,7 @@ class CompiledImage:
         except ImageError as error:
             if error.status not in (NOT_JPEG, UNSUPPORTED):
                 raise
-        return self.apply(decode_with_pil(encoded, self._decode), scratch, key)
+        return self.apply(decode_with_pil(encoded, self._decode, scratch), scratch, key)
 
     def apply(self, pixels: NDArray[np.uint8], scratch: Scratch, key: int | None = None) -> NDArray[Any]:
         """Transform uint8 (height, width, channels) pixels into an array of its own. Raises as decode does."""

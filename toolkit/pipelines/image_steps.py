@@ -1,7 +1,9 @@
 """The steps of an image slot as frozen data: printable, comparable, hashable. Nothing here runs, nothing is checked.
 
-Pixels are uint8 (height, width, channels) until normalize, cast or a layout says otherwise. Resizes are antialiased as
-Pillow's are. Every random step draws from its sample's own stream: see toolkit.pipelines.randomness.
+Pixels are uint8 (height, width, channels) until normalize, cast or a layout says otherwise. Resizes are antialiased,
+and equal those of RESIZES_AS. (Pillow 13 makes the vertical pass first where that is less work; what is rounded and
+clipped between the passes then differs.) Every random step draws from its sample's own stream: see
+toolkit.pipelines.randomness.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import enum
 from dataclasses import dataclass
 
 __all__ = [
+    "RESIZES_AS",
     "Accuracy",
     "Cast",
     "CenterCrop",
@@ -33,6 +36,9 @@ __all__ = [
     "Truncated",
     "VFlip",
 ]
+
+
+RESIZES_AS = "Pillow 12"
 
 
 class Mode(enum.Enum):

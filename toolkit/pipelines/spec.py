@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from toolkit.image_formats import DEFAULT_MAX_PIXELS
 from toolkit.pipelines.functions import function_name
 from toolkit.pipelines.image_steps import (
     Accuracy,
@@ -41,7 +42,7 @@ Step = ImageStep | ValueStep
 DEFAULT_DECODE = DecodeImage(
     mode=Mode.RGB,
     exif=True,
-    max_pixels=178_956_970,  # Pillow's limit: 2 * 1024**3 // 4 // 3
+    max_pixels=DEFAULT_MAX_PIXELS,
     max_bytes=256 * 1024 * 1024,  # of the file
     truncated=Truncated.ERROR,
     accuracy=Accuracy.EXACT,

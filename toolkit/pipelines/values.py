@@ -10,7 +10,14 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from toolkit.pipelines.arrays import array_from_bytes, array_from_list, convert_numbers, read_npy
+from toolkit.pipelines.arrays import (
+    array_from_bytes,
+    array_from_list,
+    convert_numbers,
+    owned_array,
+    plain_array,
+    read_npy,
+)
 from toolkit.pipelines.image_steps import Cast
 from toolkit.pipelines.randomness import generator, step_id, step_keys
 from toolkit.pipelines.spec import Step, step_text
@@ -148,8 +155,17 @@ class _PythonRun:
                 raise _ValueFaultError(i, f"{type(error).__name__}: {error}") from error
             finally:
                 watch.end()
+            if isinstance(result, np.ndarray):
+                result = self._plain(i, result)
             out[i] = result if step.dtype is None else self._checked(i, result)
         return out
+
+    def _plain(self, i: int, result: NDArray[Any]) -> NDArray[Any]:
+        """Return an array as batches take it; one that is copied into a batch anyway needs no layout of its own."""
+        try:
+            return owned_array(result) if self._fixed is None else plain_array(result)
+        except ValueError as error:
+            raise _ValueFaultError(i, f"it returned an array of which {error}") from error
 
     def _checked(self, i: int, result: Any) -> Any:
         wanted, shape = np.dtype(self._step.dtype), self._step.shape or ()

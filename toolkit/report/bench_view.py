@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from toolkit.report.tables import table
-from toolkit.report.text import count, number, plain, size_text
+from toolkit.report.tables import View, table
+from toolkit.report.text import count, number, size_text
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from toolkit.bench.case import BenchResult, Measured
 
 __all__ = ["bench_views"]
@@ -27,13 +25,13 @@ _TITLES = {
 }
 
 
-def bench_views(result: BenchResult) -> list[RenderableType]:
+def bench_views(result: BenchResult) -> list[View]:
     """Return what was run, and a line for each figure with a column for each thread count."""
     titles = {name: title for name, title in _TITLES.items() if name != "tokens_per_second" or _has(result, name)}
     rows = [[title, *(_cell(name, case.figures[name]) for case in result.cases)] for name, title in titles.items()]
     headers = ["", *(count(case.threads, "thread") for case in result.cases)]
     return [
-        f"split {result.split}, {count(result.samples, 'sample')}, columns {plain(', '.join(result.columns))}, "
+        f"split {result.split}, {count(result.samples, 'sample')}, columns {', '.join(result.columns)}, "
         f"pin {result.pin[:12]}",
         f"pipeline: {result.pipeline}",
         f"batch size {result.batch_size}, shuffle {result.shuffle}, output {result.output}, "

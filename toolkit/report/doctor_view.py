@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from toolkit.report.environment import Component, Environment
-from toolkit.report.tables import table
-from toolkit.report.text import plain, size_text
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
+from toolkit.report.tables import View, table
+from toolkit.report.text import size_text
 
 __all__ = ["doctor_views"]
 
 
-def doctor_views(found: Environment) -> list[RenderableType]:
+def doctor_views(found: Environment) -> list[View]:
     """Return a line for each component, and what to do about those that aren't as they should be."""
-    rows = [[one.name, one.version or "-", _state(one), plain(one.detail)] for one in found.components]
-    views: list[RenderableType] = [
+    rows = [[one.name, one.version or "-", _state(one), one.detail] for one in found.components]
+    views: list[View] = [
         f"toolkit {found.toolkit}, Python {found.python}, {found.platform}",
         f"{found.processor}: {found.processors_usable} of {found.processors} processors usable",
         f"memory: {_memory(found)}",
@@ -42,7 +37,7 @@ def _memory(found: Environment) -> str:
         for value, what in (
             (found.memory_bytes, ""),
             (found.memory_available_bytes, "available"),
-            (found.memory_limit_bytes, "limit"),
+            (found.memory_limit_bytes, f"limit ({found.memory_limit_source})"),
         )
         if value is not None
     ]

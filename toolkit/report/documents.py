@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-import json
 import math
 from collections.abc import Mapping
+
+from toolkit.escapes import json_text
 
 __all__ = ["builtins_of", "document"]
 
@@ -16,7 +17,7 @@ def document(schema: str, value: object) -> str:
     content = builtins_of(value)
     if not isinstance(content, dict):
         raise TypeError(f"a document is an object, not {type(content).__name__}")
-    return json.dumps({"schema": schema, **content}, ensure_ascii=False, allow_nan=False)
+    return json_text({"schema": schema, **content})
 
 
 def builtins_of(value: object) -> object:

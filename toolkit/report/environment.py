@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 from toolkit import __version__
 from toolkit.libjpeg import libjpeg_turbo
+from toolkit.memory.system import SystemMemory
+from toolkit.pipelines.image_steps import RESIZES_AS
 from toolkit.processors import processors
 
 __all__ = ["Component", "Environment", "environment", "pil_flavour"]
@@ -57,6 +59,7 @@ class Environment:
     memory_bytes: int | None
     memory_available_bytes: int | None
     memory_limit_bytes: int | None
+    memory_limit_source: str | None
     components: tuple[Component, ...]
 
     @property
@@ -80,18 +83,30 @@ class Environment:
         }
 
 
-def environment() -> Environment:
-    """Look at this machine. Imports every library it reports, so that a broken one is found."""
+def environment(system: SystemMemory | None = None) -> Environment:
+    """Look at this machine. Imports every library it reports, so that a broken one is found.
+
+    The memory limit is the one with the least room, that of a control group or the machine's: the one that
+    toolkit.set_memory_guard("auto") goes by.
+    """
     components = [
         *(_library(name) for name in _LIBRARIES),
         *(_native(name) for name in _NATIVE),
         _guarded("libjpeg-turbo", _libjpeg_turbo),
         _guarded("SIMD level", _simd),
         _guarded("CRC32C", _crc32c),
+        Component(
+            name="resizes",
+            version=RESIZES_AS,
+            needed=True,
+            ok=True,
+            detail="is what they equal, and Pillow-SIMD 12; Pillow 13 differs with bicubic and lanczos",
+        ),
         *_codecs(),
         *(_library(name, install) for name, install in _OPTIONAL.items()),
     ]
-    memory = _meminfo()
+    system = SystemMemory() if system is None else system
+    machine, tightest = system.machine(), system.tightest()
     return Environment(
         toolkit=__version__,
         python=platform.python_version(),
@@ -99,9 +114,10 @@ def environment() -> Environment:
         processor=_processor(),
         processors=os.cpu_count() or 1,
         processors_usable=processors(),
-        memory_bytes=memory.get("MemTotal"),
-        memory_available_bytes=memory.get("MemAvailable"),
-        memory_limit_bytes=_cgroup_memory(),
+        memory_bytes=machine.get("MemTotal", _total_bytes()),
+        memory_available_bytes=machine.get("MemAvailable"),
+        memory_limit_bytes=tightest.limit if tightest else None,
+        memory_limit_source=tightest.source if tightest else None,
         components=tuple(components),
     )
 
@@ -227,28 +243,6 @@ def _processor() -> str:
     return platform.processor() or platform.machine()
 
 
-def _meminfo() -> dict[str, int]:
-    values = {}
-    try:
-        with open("/proc/meminfo", encoding="ascii", errors="replace") as file:
-            for line in file:
-                name, _, rest = line.partition(":")
-                if name in ("MemTotal", "MemAvailable"):
-                    values[name] = int(rest.split()[0]) * 1024
-    except OSError:
-        if sys.platform == "darwin":
-            values["MemTotal"] = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return values
-
-
-def _cgroup_memory() -> int | None:
-    """Return the memory limit of this process's container, or None without one."""
-    for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
-        try:
-            with open(path, encoding="ascii") as file:
-                text = file.read().strip()
-        except OSError:
-            continue
-        # Version 1 says "no limit" by a number near 2^63.
-        return int(text) if text.isdigit() and int(text) < 1 << 60 else None
-    return None
+def _total_bytes() -> int | None:
+    """Return the machine's memory where there is no /proc to tell."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if sys.platform == "darwin" else None

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from toolkit.report.tables import table
-from toolkit.report.text import bytes_text, count, number, plain
+from toolkit.report.tables import Table, View, table
+from toolkit.report.text import bytes_text, count, number
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from toolkit.loader.summary import FirstSample, ImageFacts, LabelFacts, Spread, Summary
 
 __all__ = ["inspect_views"]
@@ -17,10 +15,10 @@ __all__ = ["inspect_views"]
 _SHOWN_EMPTY = 5
 
 
-def inspect_views(summary: Summary) -> list[RenderableType]:
+def inspect_views(summary: Summary) -> list[View]:
     """Return the tables of a summary, with an empty line between them."""
-    views: list[RenderableType] = [
-        f"{plain(summary.root)}@sha256:{summary.pin}",
+    views: list[View] = [
+        f"{summary.root}@sha256:{summary.pin}",
         f"{count(summary.samples, 'sample')} in {count(summary.shards, 'shard')}, {bytes_text(summary.bytes)}, "
         f"format {summary.format}",
         "",
@@ -30,23 +28,23 @@ def inspect_views(summary: Summary) -> list[RenderableType]:
     ]
     of = "" if len(summary.chosen) == len(summary.splits) else f", split {', '.join(summary.chosen)}"
     for column, labels in summary.labels.items():
-        views += ["", f"classes of {plain(column)}{of}: {_classes_text(labels)}", *_classes(labels)]
+        views += ["", f"classes of {column}{of}: {_classes_text(labels)}", *_classes(labels)]
     for column, images in summary.images.items():
-        views += ["", f"images of {plain(column)}{of}: {_scanned_text(images)}", *_images(images)]
+        views += ["", f"images of {column}{of}: {_scanned_text(images)}", *_images(images)]
     if summary.first:
         views += ["", "first samples", _first(summary.first)]
     return views
 
 
-def _columns(summary: Summary) -> RenderableType:
+def _columns(summary: Summary) -> Table:
     rows = [
-        [plain(c.name), c.kind, c.arrow_type, c.encoding or "", "" if c.classes is None else f"{c.classes:,}"]
+        [c.name, c.kind, c.arrow_type, c.encoding or "", "" if c.classes is None else f"{c.classes:,}"]
         for c in summary.columns
     ]
     return table(["column", "kind", "Arrow type", "encoding", "classes"], rows, right={4})
 
 
-def _splits(summary: Summary) -> RenderableType:
+def _splits(summary: Summary) -> Table:
     rows = [[name, f"{s.rows:,}", f"{s.shards:,}", bytes_text(s.bytes)] for name, s in summary.splits.items()]
     return table(["split", "rows", "shards", "bytes"], rows, right={1, 2, 3})
 
@@ -54,15 +52,15 @@ def _splits(summary: Summary) -> RenderableType:
 def _classes_text(labels: LabelFacts) -> str:
     text = f"{labels.classes:,}, {count(labels.missing, 'sample')} without a label"
     if labels.empty:
-        names = ", ".join(plain(name) for name in labels.empty[:_SHOWN_EMPTY])
+        names = ", ".join(labels.empty[:_SHOWN_EMPTY])
         more = f" and {len(labels.empty) - _SHOWN_EMPTY:,} more" if len(labels.empty) > _SHOWN_EMPTY else ""
         text += f", {len(labels.empty):,} empty ({names}{more})"
     return text
 
 
-def _classes(labels: LabelFacts) -> list[RenderableType]:
-    rows = [[str(one.id), plain(one.name), f"{one.count:,}"] for one in labels.top]
-    views: list[RenderableType] = [table(["id", "class", "samples"], rows, right={0, 2})] if rows else []
+def _classes(labels: LabelFacts) -> list[View]:
+    rows = [[str(one.id), one.name, f"{one.count:,}"] for one in labels.top]
+    views: list[View] = [table(["id", "class", "samples"], rows, right={0, 2})] if rows else []
     return [*views, f"… and {labels.more:,} more"] if labels.more else views
 
 
@@ -81,19 +79,19 @@ def _scanned_text(images: ImageFacts) -> str:
     return text
 
 
-def _images(images: ImageFacts) -> list[RenderableType]:
+def _images(images: ImageFacts) -> list[View]:
     known: list[tuple[str, Spread | None]] = [
         ("width", images.width),
         ("height", images.height),
         ("bytes", images.bytes),
     ]
     rows = [[name, *(number(v) for v in (s.min, s.median, s.mean, s.max))] for name, s in known if s is not None]
-    views: list[RenderableType] = []
+    views: list[View] = []
     if rows:
         views.append(table(["", "min", "median", "mean", "max"], rows, right={1, 2, 3, 4}))
     total = sum(images.formats.values())
     if total:
-        shares = ", ".join(f"{plain(name)} {_percent(n, total)}" for name, n in images.formats.items())
+        shares = ", ".join(f"{name} {_percent(n, total)}" for name, n in images.formats.items())
         views.append(f"formats: {shares}")
     return views
 
@@ -103,12 +101,12 @@ def _percent(part: int, whole: int) -> str:
     return f"{share:.0f} %" if share >= 1 and share == round(share) else f"{share:.3g} %"
 
 
-def _first(samples: tuple[FirstSample, ...]) -> RenderableType:
+def _first(samples: tuple[FirstSample, ...]) -> Table:
     labels, images = list(samples[0].labels), list(samples[0].images)
     rows = []
     for sample in samples:
-        cells = [sample.split, str(sample.row), plain(sample.key)]
-        cells += [plain(sample.labels[name] or "-") for name in labels]
+        cells = [sample.split, str(sample.row), sample.key]
+        cells += [sample.labels[name] or "-" for name in labels]
         for name in images:
             image = sample.images[name]
             if image is None:

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from toolkit.report.tables import table
-from toolkit.report.text import plain
+from toolkit.report.tables import Table, View, table
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from toolkit.loader.labels import LabelBalance, LabelReport
 
 __all__ = ["labels_views"]
 
 
-def labels_views(report: LabelReport) -> list[RenderableType]:
+def labels_views(report: LabelReport) -> list[View]:
     """Return a table of each label column: every class, then the samples without a label, then all."""
-    views: list[RenderableType] = [f"{plain(report.root)}@sha256:{report.pin}"]
+    views: list[View] = [f"{report.root}@sha256:{report.pin}"]
     for name, balance in report.columns.items():
-        views += ["", f"{plain(name)}: {_text(balance)}", _table(balance, report.splits)]
+        views += ["", f"{name}: {_text(balance)}", _table(balance, report.splits)]
     return views if report.columns else [*views, "no label column"]
 
 
@@ -32,11 +29,11 @@ def _text(balance: LabelBalance) -> str:
     return f"{text}, the largest {max(counts) / min(counts):.3g} times the smallest" if counts else text
 
 
-def _table(balance: LabelBalance, splits: tuple[str, ...]) -> RenderableType:
+def _table(balance: LabelBalance, splits: tuple[str, ...]) -> Table:
     rows = [
         [
             str(one.id),
-            plain(one.name),
+            one.name,
             *(f"{one.splits[split]:,}" for split in splits),
             f"{one.count:,}",
             f"{one.share:.2%}",
@@ -47,5 +44,5 @@ def _table(balance: LabelBalance, splits: tuple[str, ...]) -> RenderableType:
     sums = {split: sum(one.splits[split] for one in balance.classes) + balance.missing[split] for split in splits}
     rows.append(["", "(no label)", *(f"{balance.missing[split]:,}" for split in splits), f"{missing:,}", ""])
     rows.append(["", "(all)", *(f"{sums[split]:,}" for split in splits), f"{balance.labelled + missing:,}", ""])
-    headers = ["id", "class", *map(plain, splits), "samples", "share"]
+    headers = ["id", "class", *splits, "samples", "share"]
     return table(headers, rows, right={0, *range(2, len(headers))})

@@ -3,32 +3,31 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from typing import assert_never
 
 from toolkit.pack.job import PackJob, PackPlan, PackResult
-from toolkit.report.text import bytes_text, count, plain
+from toolkit.report.tables import View
+from toolkit.report.text import bytes_text, count
+from toolkit.sources.options import SourceKind
 from toolkit.sources.reject import Reject
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
 
 __all__ = ["pack_views", "plan_views"]
 
 _SHOWN_REJECTS = 5
-# What a plan takes, as the sources' surveys do it.
-_READ = {
-    "imagefolder": "files are listed, no image is read",
-    "parquet": "footers are read, and values only where they tell a kind or classes",
-    "tfrecord": "every record is read once, to find the features",
-    "webdataset": "the headers in tars are read, and compressed tars whole",
-}
+_SHOWN_NAMES = 3
+_SHOWN_LEFT_OUT = 20
 _SKIPPED = {
     "pandas_index": ("index column of pandas", "index columns of pandas"),
     "hidden": ("hidden name", "hidden names"),
     "not_images": ("file of another kind", "files of other kinds"),
     "loops": ("link back to a folder above", "links back to a folder above"),
-    "not_tfrecord": ("file that is no TFRecord", "files that are no TFRecord"),
+    "annotations": ("annotation file, which is not read", "annotation files, which are not read"),
+    "excluded": ("file left out by --include or --exclude", "files left out by --include or --exclude"),
+    "not_regular": ("pipe, socket or device", "pipes, sockets and devices"),
+    "broken_links": ("broken link", "broken links"),
+    "other_kinds": ("file of another kind", "files of other kinds"),
+    "empty": ("file without a sample", "files without a sample"),
     "lacking_features": ("sample that lacks a feature", "samples that lack a feature"),
     "missing": ("sample that lacks a column", "samples that lack a column"),
     "folders": ("folder in a tar", "folders in tars"),
@@ -40,21 +39,22 @@ _SKIPPED = {
 }
 
 
-def pack_views(result: PackResult, job: PackJob, report: str | None) -> list[RenderableType]:
+def pack_views(result: PackResult, job: PackJob, report: str | None) -> list[View]:
     """Return what a pack did; `report` is where its rejects are listed."""
     splits = ", ".join(f"{name} {rows:,}" for name, rows in result.splits.items())
-    views: list[RenderableType] = [
+    views: list[View] = [
         f"{_packed(result)} ({splits}) into {count(result.shards, 'shard')}, "
         f"{bytes_text(result.bytes)}, in {result.seconds:.2f} s",
         f"classes: {'none' if result.classes is None else f'{result.classes:,}'}; "
         f"shard size {bytes_text(job.shard_bytes)}",
-        *_skipped(result.skipped),
+        *_skipped(result.skipped, result.skipped_names),
+        *_left_out(result.left_out),
     ]
     if result.renamed:
         views.append(f"renamed: {count(result.renamed, 'sample')} whose key an earlier one has, to KEY#1, KEY#2, …")
     if report is not None:
-        views.append(f"rejected: {count(len(result.rejects), 'sample')}, listed in {plain(report)}")
-    views.append(f"open it as {plain(os.path.normpath(result.dataset))}@sha256:{result.pin[:12]}")
+        views.append(f"rejected: {count(len(result.rejects), 'sample')}, listed in {report}")
+    views.append(f"open it as {os.path.normpath(result.dataset)}@sha256:{result.pin[:12]}")
     return views
 
 
@@ -64,13 +64,13 @@ def _packed(result: PackResult) -> str:
     return f"appended {count(result.added, 'sample')}; the dataset now has {count(result.samples, 'sample')}"
 
 
-def plan_views(plan: PackPlan, job: PackJob) -> list[RenderableType]:
+def plan_views(plan: PackPlan, job: PackJob) -> list[View]:
     """Return what a pack would do."""
     columns = ", ".join(
         f"{name} ({kind}, {plan.encodings[name]})" if name in plan.encodings else f"{name} ({kind})"
         for name, kind in plan.columns.items()
     )
-    views: list[RenderableType] = [f"dry run: nothing is written; {_READ[plan.source_kind]}"]
+    views: list[View] = [f"dry run: nothing is written; {_survey_text(SourceKind(plan.source_kind))}"]
     for name, split in plan.splits.items():
         views.append(
             f"split {name}: {'samples not counted' if split.samples is None else count(split.samples, 'sample')}, "
@@ -80,20 +80,66 @@ def plan_views(plan: PackPlan, job: PackJob) -> list[RenderableType]:
     views.append(f"columns: {columns}; classes: {classes}; shard size {bytes_text(job.shard_bytes)}")
     if job.short_side is not None:
         views.append(f"images: resized where their shorter side has more than {job.short_side:,} pixels")
-    return [*views, *_skipped(plan.skipped), *_rejects(plan.rejects, job.max_rejects)]
+    return [
+        *views,
+        *_skipped(plan.skipped, plan.skipped_names),
+        *_left_out(plan.left_out),
+        *_rejects(plan.rejects, job.max_rejects),
+    ]
 
 
-def _skipped(skipped: dict[str, int]) -> list[RenderableType]:
-    parts = [f"{amount:,} {_SKIPPED[what][amount != 1]}" for what, amount in skipped.items() if amount]
+def _survey_text(kind: SourceKind) -> str:
+    """Return what finding out about an input takes. Every kind has its case, or the type checker says so."""
+    match kind:
+        case SourceKind.IMAGEFOLDER:
+            return "files are listed, no image is read"
+        case SourceKind.PARQUET:
+            return "footers are read, and values only where they tell a kind or classes"
+        case SourceKind.ROXXEL:
+            return "every token id is read once, to find the largest"
+        case SourceKind.TEXT:
+            return "files are listed, and large plain ones are read once, to number their lines"
+        case SourceKind.TFRECORD:
+            return "every record is read once, to find the features"
+        case SourceKind.WEBDATASET:
+            return "the headers in tars are read, and compressed tars whole"
+        case _:
+            assert_never(kind)
+
+
+def _skipped(skipped: Mapping[str, int], names: Mapping[str, Sequence[str]]) -> list[View]:
+    parts = [
+        f"{amount:,} {_skipped_text(what, amount)}{_named(names.get(what, ()), amount)}"
+        for what, amount in skipped.items()
+        if amount
+    ]
     return [f"passed over: {', '.join(parts)}"] if parts else []
 
 
-def _rejects(rejects: list[Reject], allowed: int | float) -> Iterable[RenderableType]:
+def _named(names: Sequence[str], amount: int) -> str:
+    if not names:
+        return ""
+    shown = ", ".join(names[:_SHOWN_NAMES])
+    return f" ({shown}, …)" if amount > _SHOWN_NAMES else f" ({shown})"
+
+
+def _skipped_text(what: str, amount: int) -> str:
+    named = _SKIPPED.get(what)
+    return f"of {what.replace('_', ' ')}" if named is None else named[amount != 1]
+
+
+def _left_out(names: Sequence[str]) -> Iterable[View]:
+    if names:
+        more = f" and {len(names) - _SHOWN_LEFT_OUT:,} more" if len(names) > _SHOWN_LEFT_OUT else ""
+        yield f"left out, in no split: {', '.join(names[:_SHOWN_LEFT_OUT])}{more}"
+
+
+def _rejects(rejects: list[Reject], allowed: int | float) -> Iterable[View]:
     if not rejects:
         return
     budget = f"{allowed:,}" if isinstance(allowed, int) else f"{allowed:.2%}"
     yield f"rejected by name or size: {count(len(rejects), 'sample')}, {budget} allowed"
     for reject in rejects[:_SHOWN_REJECTS]:
-        yield f"  {plain(reject.key)}: {reject.reason}"
+        yield f"  {reject.key}: {reject.reason}"
     if len(rejects) > _SHOWN_REJECTS:
         yield f"  … and {len(rejects) - _SHOWN_REJECTS:,} more"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 __all__ = ["sample_document"]
@@ -14,10 +14,15 @@ def sample_document(sample: Mapping[str, Any], class_names: Mapping[str, tuple[s
     document = {}
     for column, value in sample.items():
         if column in class_names and value is not None:
-            document[column] = {"id": value, "name": class_names[column][value]}
+            document[column] = {"id": value, "name": class_name(class_names[column], value)}
         else:
             document[column] = _plain(value)
     return document
+
+
+def class_name(names: Sequence[str], label: int) -> str | None:
+    """Return the name of a class, or None when there is no such class."""
+    return names[label] if 0 <= label < len(names) else None
 
 
 def _plain(value: Any) -> Any:

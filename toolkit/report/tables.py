@@ -1,24 +1,26 @@
-"""Plain tables, all of one look."""
+"""What a report consists of: lines and plain tables. How they reach a terminal is the printer's job."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
-if TYPE_CHECKING:
-    from rich.table import Table
+__all__ = ["Table", "View", "table"]
 
-__all__ = ["table"]
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table without lines; columns numbered in `right` are aligned to the right. Cells may hold any text."""
+
+    headers: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    right: frozenset[int]
+
+
+View = str | Table
+"""A line, or a table. Texts are as they are: escaped when they are printed."""
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, right: Collection[int] = ()) -> Table:
-    """Return a table without lines; columns numbered in `right` are aligned to the right."""
-    from rich.table import Table
-
-    result = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for number, header in enumerate(headers):
-        # A path or key that doesn't fit goes on in the next line: nothing that someone may copy is cut.
-        result.add_column(header, justify="right" if number in right else "left", overflow="fold")
-    for row in rows:
-        result.add_row(*row)
-    return result
+    """Return a table of these headers and rows."""
+    return Table(tuple(headers), tuple(map(tuple, rows)), frozenset(right))

@@ -1,15 +1,10 @@
-"""Numbers, sizes and names as people read them."""
+"""Numbers and sizes as people read them."""
 
 from __future__ import annotations
 
-__all__ = ["bytes_text", "count", "number", "plain", "size_text"]
+__all__ = ["bytes_text", "count", "number", "size_text"]
 
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
-
-
-def plain(text: str) -> str:
-    """Return text that can't move a terminal's cursor: what isn't printable is escaped."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def number(value: float) -> str:

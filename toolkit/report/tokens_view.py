@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from toolkit.report.tables import table
-from toolkit.report.text import count, plain
+from toolkit.report.tables import Table, View, table
+from toolkit.report.text import count
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from toolkit.tokens.summary import TokenFacts
 
 __all__ = ["tokens_views"]
@@ -19,13 +17,13 @@ _BAR = 30
 _SHOWN_CHARACTERS = 72
 
 
-def tokens_views(facts: Mapping[str, TokenFacts]) -> list[RenderableType]:
+def tokens_views(facts: Mapping[str, TokenFacts]) -> list[View]:
     """Return the tables of every tokens column, with an empty line before each."""
-    views: list[RenderableType] = []
+    views: list[View] = []
     for name, one in facts.items():
         views += ["", _heading(name, one), _histogram(one)]
         if one.first:
-            rows = [[d.split, str(d.row), plain(d.key), f"{d.tokens:,}", _shown(d.text)] for d in one.first]
+            rows = [[d.split, str(d.row), d.key, f"{d.tokens:,}", _shown(d.text)] for d in one.first]
             views += ["", "first documents", table(["split", "row", "key", "tokens", "begins"], rows, right={1, 3})]
     return views
 
@@ -34,12 +32,12 @@ def _heading(name: str, facts: TokenFacts) -> str:
     tokenizer = {None: "ready ids", "bytes": "bytes"}.get(facts.tokenizer, f"tokenizer {facts.tokenizer}")
     ends = "no end-of-text id" if facts.eos is None else f"end of text {facts.eos}"
     return (
-        f"tokens of {plain(name)}: {count(facts.tokens, 'token')} in {count(facts.documents, 'document')}, "
+        f"tokens of {name}: {count(facts.tokens, 'token')} in {count(facts.documents, 'document')}, "
         f"the longest {facts.longest:,}; {facts.vocabulary:,} ids, {ends}, {tokenizer}"
     )
 
 
-def _histogram(facts: TokenFacts) -> RenderableType:
+def _histogram(facts: TokenFacts) -> Table:
     most = max((one.documents for one in facts.histogram), default=1)
     rows = [
         [
@@ -54,5 +52,5 @@ def _histogram(facts: TokenFacts) -> RenderableType:
 
 
 def _shown(text: str) -> str:
-    line = plain(" ".join(text.split()))
+    line = " ".join(text.split())
     return line if len(line) <= _SHOWN_CHARACTERS else f"{line[:_SHOWN_CHARACTERS]}…"

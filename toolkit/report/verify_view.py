@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from toolkit.report.text import bytes_text, count, plain
+from toolkit.report.tables import View
+from toolkit.report.text import bytes_text, count
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from toolkit.loader.verify import VerifyResult
 
 __all__ = ["verify_views"]
 
 
-def verify_views(result: VerifyResult) -> list[RenderableType]:
+def verify_views(result: VerifyResult) -> list[View]:
     """Return one line for each finding, and what was checked."""
-    views: list[RenderableType] = [
-        f"{one.kind}: {plain(one.message)}"
+    views: list[View] = [
+        f"{one.kind}: {one.message}"
         for one in result.findings  # the message names the place
     ]
     checked = (
@@ -25,4 +24,5 @@ def verify_views(result: VerifyResult) -> list[RenderableType]:
         f"({result.level}{', decoded' if result.decoded else ''}) in {result.seconds:.2f} s"
     )
     verdict = "ok" if not result.findings else count(len(result.findings), "finding")
+    views += [f"not looked at: {what}" for what in result.not_checked]
     return [*views, f"{verdict}: {checked}, pin {result.pin}"]

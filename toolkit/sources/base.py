@@ -13,13 +13,23 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from toolkit.format.schema import KEY, Column
+from toolkit.sources.options import LARGEST_VALUE
 from toolkit.sources.reject import Reject
 
-__all__ = ["LARGEST_VALUE", "PIECE_BYTES", "ROW_OVERHEAD_BYTES", "Rows", "Slice", "Source", "Survey", "rows_schema"]
+__all__ = [
+    "LARGEST_VALUE",
+    "PIECE_BYTES",
+    "ROW_OVERHEAD_BYTES",
+    "Rows",
+    "Slice",
+    "Source",
+    "Survey",
+    "rows_schema",
+    "too_large",
+]
 
 PIECE_BYTES = 4 * 1024 * 1024  # how much a source reads before it hands rows on
 ROW_OVERHEAD_BYTES = 96  # what a row takes beside its payload: key, path, digest, offsets, validity, padding; generous
-LARGEST_VALUE = (1 << 31) - 1  # bytes of one value under int32 offsets
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +58,13 @@ class Survey:
         splits: Names in order; each may have no slices.
         slices: In order of split and number.
         skipped: What was left out on purpose, counted by reason.
+        skipped_names: Its first names by reason, as far as it has names; printable.
         rejects: Samples that are unusable, known already.
         options: The options that shaped the samples, for the manifest.
         shuffled: The slices are in the order of the shuffle seed already.
         tables: Files of further tables that the columns name.
+        left_out: Names of what lies beside the samples and was left out because of an option.
+        warnings: What the user should look at before trusting the result, a sentence or two each.
     """
 
     columns: tuple[Column, ...]
@@ -60,10 +73,13 @@ class Survey:
     splits: tuple[str, ...]
     slices: tuple[Slice, ...]
     skipped: Mapping[str, int] = field(default_factory=dict)
+    skipped_names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     rejects: tuple[Reject, ...] = ()
     options: Mapping[str, object] = field(default_factory=dict)
     shuffled: bool = False
     tables: tuple[bytes, ...] = ()
+    left_out: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +108,11 @@ class Source(ABC):
     @abstractmethod
     def place(self, part: Slice, key: str) -> str:
         """Return the path of the file that a sample of the slice comes from, for a reject; printable."""
+
+
+def too_large(nbytes: int, most: int) -> str:
+    """Return why a value of so many bytes is rejected."""
+    return f"{nbytes} bytes are more than a value may have ({most}); --max-value-bytes says how many"
 
 
 def rows_schema(survey: Survey) -> pa.Schema:

@@ -9,7 +9,9 @@ import os
 from collections.abc import Sequence
 
 from toolkit.errors import StorageError, UsageError
-from toolkit.sources.scan import is_utf8, not_found
+from toolkit.sources.places import not_found
+from toolkit.sources.scan import is_utf8
+from toolkit.storage.places import local_path
 
 __all__ = ["check_class_names", "read_classes"]
 
@@ -24,7 +26,7 @@ def read_classes(path: str | os.PathLike[str]) -> tuple[str, ...]:
         UsageError: It isn't UTF-8, is empty, or has a blank line or a name twice.
         StorageError: It can't be read.
     """
-    name = os.fsdecode(path)
+    name = local_path(os.fsdecode(path), "give a text file")
     try:
         with open(name, "rb") as file:
             content = file.read()

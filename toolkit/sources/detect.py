@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 from toolkit.errors import UsageError
@@ -10,13 +11,14 @@ from toolkit.sources.imagefolder_source import ImageFolderSource
 from toolkit.sources.kind import find_kind
 from toolkit.sources.options import SourceKind, SourceOptions
 from toolkit.sources.parquet import ParquetSource
+from toolkit.sources.split_folders import check_name
 from toolkit.sources.text import TextSource
 from toolkit.sources.text_roxxel import RoxxelSource
-from toolkit.sources.text_tokenized import TokenizedSource
+from toolkit.sources.text_tokenized import TokenizedSource, check_tokenized, text_options
 from toolkit.sources.tfrecord import TFRecordSource
 from toolkit.sources.webdataset import WebDatasetSource
 
-__all__ = ["make_source"]
+__all__ = ["check_options", "make_source"]
 
 
 def make_source(kind: SourceKind | None, options: SourceOptions) -> tuple[SourceKind, Source]:
@@ -26,13 +28,44 @@ def make_source(kind: SourceKind | None, options: SourceOptions) -> tuple[Source
         SourceError: The input is of no kind that is known.
     """
     found = find_kind(options.paths) if kind is None else kind
+    _check_of_kind(found, options)
     if options.tokenizer is not None:
         return found, TokenizedSource(found, options, _SOURCES[found])
-    if found is not SourceKind.ROXXEL and (options.eos or options.eos_token is not None):
-        raise UsageError("--eos and --eos-token belong to tokens: give --tokenizer, or leave them out")
-    if found is not SourceKind.TEXT and options.text_column is not None:
-        raise UsageError("--text-column names the field to tokenise: give --tokenizer, or choose fields with --columns")
     return found, _SOURCES[found](options)
+
+
+def check_options(kind: SourceKind | None, options: SourceOptions) -> None:
+    """Refuse options that make_source() would refuse for an input of that kind, or of every kind. Reads nothing.
+
+    Raises:
+        UsageError: An option means nothing for the kind, or contradicts another.
+    """
+    faults = []
+    for one in SourceKind if kind is None else [kind]:
+        try:
+            _check_of_kind(one, options)
+            return
+        except UsageError as error:
+            faults.append(error)
+    # What most kinds say: the others have reasons of their own.
+    said = Counter(map(str, faults)).most_common(1)[0][0]
+    raise next(fault for fault in faults if str(fault) == said)
+
+
+def _check_of_kind(kind: SourceKind, options: SourceOptions) -> None:
+    if options.split is not None:
+        check_name(options.split)
+    if kind is not SourceKind.IMAGEFOLDER:
+        options.refuse(kind, "splits")
+    if options.tokenizer is not None:
+        check_tokenized(kind, options)
+        _SOURCES[kind](text_options(kind, options))
+        return
+    if kind is not SourceKind.ROXXEL and (options.eos or options.eos_token is not None):
+        raise UsageError("--eos and --eos-token belong to tokens: give --tokenizer, or leave them out")
+    if kind is not SourceKind.TEXT and options.text_column is not None:
+        raise UsageError("--text-column names the field to tokenise: give --tokenizer, or choose fields with --columns")
+    _SOURCES[kind](options)  # each checks its own options when it is made, and reads nothing
 
 
 _SOURCES: dict[SourceKind, Callable[[SourceOptions], Source]] = {

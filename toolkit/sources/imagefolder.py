@@ -6,33 +6,53 @@ Lists what to pack; opens no image, writes nothing, and leaves what to do about 
 from __future__ import annotations
 
 import enum
+import itertools
 import os
-import re
 import unicodedata
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from toolkit.errors import NotFoundError, SourceError, UsageError, did_you_mean
+from toolkit.errors import SourceError, UsageError, did_you_mean
 from toolkit.sources.classes import check_class_names, read_classes
+from toolkit.sources.doubts import class_doubts
+from toolkit.sources.patterns import Patterns
+from toolkit.sources.places import source_folder
 from toolkit.sources.reject import Reject
 from toolkit.sources.scan import (
     IMAGE_EXTENSIONS,
     Entry,
+    FolderId,
     Found,
     Met,
     folder_id,
     holds_image,
+    is_image,
     is_utf8,
     list_folder,
     printable,
-    source_folder,
+    stays_within,
     walk_images,
 )
+from toolkit.sources.skips import Skips
+from toolkit.sources.split_folders import (
+    DEFAULT_SPLIT,
+    SPLIT_FOLDERS,
+    SplitFolders,
+    check_mapping,
+    check_name,
+    mapped,
+    named,
+    refuse_mixed,
+)
+from toolkit.storage.local import storage_errors
 
 if TYPE_CHECKING:
     from toolkit.sources.entries import Entries, Listed
 
 __all__ = [
+    "DEFAULT_SPLIT",
+    "SPLIT_FOLDERS",
     "Entry",
     "ImageFolderOptions",
     "LabelMode",
@@ -41,11 +61,6 @@ __all__ = [
     "read_classes",
     "scan_imagefolder",
 ]
-
-SPLIT_FOLDERS = ("train", "val", "valid", "validation", "test")
-DEFAULT_SPLIT = "train"
-
-_SPLIT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
 class LabelMode(enum.Enum):
@@ -72,6 +87,10 @@ class ImageFolderOptions:
         split: With split folders, the only one to take; without, what to call the one split ("train").
         limit: At most this many samples of each split, the first in order. Images behind the last one taken
             are not reported as rejects either; classes still come from the whole folder.
+        splits: Split -> its folders, below the source: only these are taken. Found by their names when empty.
+        follow_links: Follow links that lead out of the folder; what they lead to is rejected otherwise.
+        include, exclude: Glob patterns on keys; see toolkit.sources.patterns. A folder whose images are all left
+            out by them is no class.
     """
 
     label_mode: LabelMode = LabelMode.AUTO
@@ -79,16 +98,18 @@ class ImageFolderOptions:
     classes: tuple[str, ...] | None = None
     split: str | None = None
     limit: int | None = None
+    splits: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    follow_links: bool = False
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.label_mode is LabelMode.NONE and (self.require_labels or self.classes is not None):
             asked = "require_labels" if self.require_labels else "classes"
             raise UsageError(f"{asked} asks for labels and label_mode 'none' for none: leave one of them out.")
-        if self.split is not None and not _SPLIT_NAME.fullmatch(self.split):
-            raise UsageError(
-                f"{self.split!r} can't name a split: use letters, digits, '_', '.' and '-', "
-                "beginning with a letter or digit."
-            )
+        if self.split is not None:
+            check_name(self.split)
+        check_mapping(self.splits)
         if self.limit is not None and self.limit < 1:
             raise UsageError(f"limit is {self.limit}, it must be at least 1; leave it out to take all.")
         if self.classes is not None:
@@ -103,18 +124,52 @@ class Scan:
         splits: Images of each split, sorted by the parts of their keys in code point order; splits in the
             order train, val, valid, validation, test. A split folder without images has none.
         classes: The class map of all splits in id order, or None for a dataset without labels.
-        skipped_hidden: Hidden files and folders passed over; a folder counts once.
-        skipped_not_images: Files passed over because their extension isn't an image's.
-        skipped_loops: Links to a folder they lie in, not followed.
+        skipped: How much was passed over, by the reasons that toolkit.sources.scan.Met names.
+        skipped_names: The first names of each reason; of `excluded` too.
         rejects: Image files that can't be packed.
+        excluded: Images left out by the patterns.
+        left_out: Names beside mapped split folders, which are not taken; folders with "/" behind them.
+        doubts: What is doubtful about the class names, for people.
     """
 
     splits: dict[str, Entries]
     classes: tuple[str, ...] | None
-    skipped_hidden: int
-    skipped_not_images: int
-    skipped_loops: int
+    skipped: Mapping[str, int]
+    skipped_names: Mapping[str, tuple[str, ...]]
     rejects: list[Reject]
+    excluded: int = 0
+    left_out: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
+
+
+class _Chosen:
+    """Lets through the images whose keys the patterns take; knows which folders have some, and which had."""
+
+    def __init__(self, options: ImageFolderOptions) -> None:
+        self.patterns = Patterns(options.include, options.exclude)
+        self.skips = Skips(("excluded",))
+        self._kept: set[str | None] = set()
+        self._left_out: set[str | None] = set()
+
+    @property
+    def excluded(self) -> int:
+        return self.skips.counts["excluded"]
+
+    def of(self, found: Iterable[Found]) -> Iterator[Found]:
+        if not self.patterns:
+            yield from found
+            return
+        for one in found:
+            if self.patterns.takes(one.key):
+                self._kept.add(one.folder)
+                yield one
+            else:
+                self.skips.add("excluded", one.key)
+                self._left_out.add(one.folder)
+
+    def is_class(self, folder: str) -> bool:
+        """Tell whether a class folder that was walked is one all the same."""
+        return folder in self._kept or folder not in self._left_out
 
 
 _DEFAULTS = ImageFolderOptions()
@@ -136,22 +191,35 @@ def scan_imagefolder(root: str | os.PathLike[str], options: ImageFolderOptions =
         StorageError: Something below `root` can't be read.
     """
     base = source_folder(root)
+    chosen = _Chosen(options)
     top = list_folder(base)
-    split_folders = _split_folders(base, top, options.split)
-    met, found = _walk(base, top, split_folders, options.split)
+    folders = [name for name in top.folders if chosen.patterns.may_take_below(name)]
+    splits = _split_folders(base, top, folders, options, chosen.patterns)
+    for name in () if splits is None or options.splits else sorted({*top.folders} - {*folders}):
+        chosen.skips.add("excluded", name)  # beside split folders, so it isn't walked
+    met, found = _walk(base, top, splits, options, chosen)
     if not met.lost and not any(map(len, found.values())):
-        raise SourceError(_no_images(base, split_folders, met))
+        raise SourceError(_no_images(base, splits, met, chosen.excluded))
 
-    classes = None
+    classes: tuple[str, ...] | None = None
+    doubts: tuple[str, ...] = ()
     if _is_labelled(base, met, found, options):
-        classes = _class_map(base, top.folders if split_folders else [], met, found, options)
+        classes = _class_map(base, splits, met, found, options, chosen)
+        doubts = class_doubts(classes) if options.classes is None else ()
     if options.require_labels:
         _check_all_labelled(base, found, classes)
-
     rejects = [_reject(item) for item in met.lost]
     ids = None if classes is None else {name: number for number, name in enumerate(classes)}
-    splits = {split: _take(items, ids, options.limit, rejects) for split, items in found.items()}
-    return Scan(splits, classes, met.hidden, met.not_images, met.loops, rejects)
+    return Scan(
+        splits={split: _take(items, ids, options.limit, rejects) for split, items in found.items()},
+        classes=classes,
+        skipped=met.skips.counts,
+        skipped_names={**met.skips.names, **chosen.skips.names},
+        rejects=rejects,
+        excluded=chosen.excluded,
+        left_out=() if splits is None else splits.left_out,
+        doubts=doubts,
+    )
 
 
 def looks_like_imagefolder(root: str | os.PathLike[str]) -> bool:
@@ -164,52 +232,89 @@ def looks_like_imagefolder(root: str | os.PathLike[str]) -> bool:
     return os.path.isdir(name) and holds_image(os.path.abspath(name))
 
 
-def _split_folders(base: str, top: Met, split: str | None) -> tuple[str, ...]:
-    """Return the split folders to walk, in their order; () when folders at the top are no splits."""
-    if not top.folders or not set(top.folders) <= set(SPLIT_FOLDERS):
-        return ()
-    here = tuple(name for name in SPLIT_FOLDERS if name in top.folders)
-    shown = ", ".join(here)
-    if split is not None:
-        if split not in here:
-            raise NotFoundError(f"{base!r} has no split folder {split!r}, only {shown}.{did_you_mean(split, here)}")
-        return (split,)
-    if top.images:
+def _split_folders(
+    base: str, top: Met, folders: list[str], options: ImageFolderOptions, patterns: Patterns
+) -> SplitFolders | None:
+    """Return the split folders to walk; None when folders at the top are no splits."""
+    if options.splits:
+        return mapped(base, options.splits, options.split)
+    splits = named(base, folders, options.split)
+    if splits is None:
+        refuse_mixed(base, folders, options.split, options.classes)
+        return None
+    if top.images and options.split is None and (beside := _images_beside(base, patterns)):
         raise SourceError(
-            f"{base!r} has split folders ({shown}), but {top.first_image!r} lies beside them "
-            f"({_count(top.images, 'image')} in all). Move it into a split folder, "
+            f"{base!r} has split folders ({', '.join(splits.all)}), but {beside[0]!r} lies beside them "
+            f"({_count(len(beside), 'image')} in all). Move it into a split folder, "
             "or take a single split folder with --split."
         )
-    return here
+    return splits
 
 
-def _walk(base: str, top: Met, split_folders: tuple[str, ...], split: str | None) -> tuple[Met, dict[str, Listed]]:
+def _images_beside(base: str, patterns: Patterns) -> list[str]:
+    """Return the names of the images directly in the source that the patterns take."""
+    with storage_errors("read", base), os.scandir(base) as entries:
+        names = sorted(one.name for one in entries if not one.is_dir())
+    return [
+        name
+        for name in names
+        if not name.startswith(".") and patterns.takes(name) and is_image(os.path.join(base, name))
+    ]
+
+
+def _walk(
+    base: str, top: Met, splits: SplitFolders | None, options: ImageFolderOptions, chosen: _Chosen
+) -> tuple[Met, dict[str, Listed]]:
     from toolkit.sources.entries import Listed  # imports NumPy, and the command line this module
 
-    if not split_folders:
+    stays = (lambda _: True) if options.follow_links else stays_within([os.path.realpath(base)])
+    if splits is None:
         met = Met()
-        return met, {split or DEFAULT_SPLIT: Listed(base, walk_images(base, met))}
-    # What lies beside the split folders counts, unless only one of these was asked for.
-    met = Met() if split else Met(top.hidden, top.not_images, top.loops, lost=top.lost)
-    above = frozenset({folder_id(base)})
-    found = {
-        name: Listed(base, walk_images(os.path.join(base, name), met, prefix=f"{name}/", above=above))
-        for name in split_folders
-    }
+        return met, {options.split or DEFAULT_SPLIT: Listed(base, chosen.of(walk_images(base, met, stays=stays)))}
+    # What lies beside the split folders counts, unless only some were asked for.
+    some = options.split is not None or bool(options.splits)
+    lost = [one for one in top.lost if chosen.patterns.takes(one.key)]
+    met = Met() if some else Met(top.skips, lost=lost)
+    found = {}
+    for split, folders in splits.chosen.items():
+        for name in folders:
+            if not stays(os.path.join(base, name)):
+                raise SourceError(
+                    f"the split folder {printable(name)!r} in {base!r} is a link that leads out of the source, to "
+                    f"{printable(os.path.realpath(os.path.join(base, name)))!r}: give --follow-links if that is meant"
+                )
+        walks = (
+            walk_images(os.path.join(base, name), met, prefix=f"{name}/", above=_above(base, name), stays=stays)
+            for name in folders
+        )
+        found[split] = Listed(base, chosen.of(itertools.chain.from_iterable(walks)))
     return met, found
 
 
-def _no_images(base: str, split_folders: tuple[str, ...], met: Met) -> str:
-    where = os.path.join(base, split_folders[0]) if len(split_folders) == 1 else base
+def _above(base: str, folder: str) -> frozenset[FolderId]:
+    """Return the folders that a link below `folder` must not lead back to."""
+    parts = folder.split("/")[:-1]
+    return frozenset(folder_id(os.path.join(base, *parts[:depth])) for depth in range(len(parts) + 1))
+
+
+def _no_images(base: str, splits: SplitFolders | None, met: Met, excluded: int) -> str:
+    walked = [] if splits is None else [folder for folders in splits.chosen.values() for folder in folders]
+    where = os.path.join(base, walked[0]) if len(walked) == 1 else base
+    if excluded:
+        return (
+            f"No images below {where!r} are left: --include and --exclude leave out all {_count(excluded, 'image')}. "
+            "Patterns are for paths below SOURCE, as in --include 'cat/*.jpg'."
+        )
+    counts = met.skips.counts
     skipped = [
-        _count(met.hidden, "hidden name"),
-        _count(met.not_images, "file") + " with other extensions",
-        _count(met.loops, "link") + " back to a folder above",
+        _count(counts["hidden"], "hidden name"),
+        _count(counts["not_images"] + counts["annotations"], "file") + " with other extensions",
+        _count(counts["loops"], "link") + " back to a folder above",
     ]
     return (
         f"No images below {where!r}; passed over {', '.join(skipped)}. "
-        f"Image extensions are {' '.join(IMAGE_EXTENSIONS)}. Give the folder that holds the images, "
-        "and rename files that are images under another extension."
+        f"Image extensions are {' '.join(IMAGE_EXTENSIONS)}. Files of other names are images when they begin as one. "
+        "Give the folder that holds the images."
     )
 
 
@@ -233,17 +338,18 @@ def _is_labelled(base: str, met: Met, found: dict[str, Listed], options: ImageFo
 
 def _class_map(
     base: str,
-    siblings: list[str],
+    splits: SplitFolders | None,
     met: Met,
     found: dict[str, Listed],
     options: ImageFolderOptions,
+    chosen: _Chosen,
 ) -> tuple[str, ...]:
-    names = set(met.folders)
-    if options.classes is None and options.split is not None:
+    names = {name for name in met.folders if chosen.is_class(name)}
+    if splits is not None and options.classes is None and options.split is not None:
         # A split packed alone gets the ids it has beside the others: one map for all of them.
-        above = frozenset({folder_id(base)})
-        for split in siblings:
-            names.update(list_folder(os.path.join(base, split), above=above).folders)
+        for folder in (folder for folders in splits.all.values() for folder in folders):
+            below = list_folder(os.path.join(base, folder), above=_above(base, folder)).folders
+            names.update(name for name in below if chosen.patterns.may_take_below(f"{folder}/{name}"))
     for name in sorted(names):
         if not is_utf8(name):
             raise SourceError(

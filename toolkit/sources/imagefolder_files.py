@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from toolkit._native.files import READ_CHANGED, READ_GOOD, read_files
 from toolkit.format.arrays import bool_array
-from toolkit.sources.base import LARGEST_VALUE, PIECE_BYTES
+from toolkit.sources.base import PIECE_BYTES, too_large
 from toolkit.sources.entries import Entries
 from toolkit.sources.images import NotAnImageError, check_image
 from toolkit.sources.options import VerifyImages
@@ -31,7 +31,6 @@ _REASONS = {
     errno.ENOTDIR: "vanished during the pack",
     errno.EACCES: "permission denied",
     errno.EPERM: "permission denied",
-    errno.EFBIG: f"larger than a value can be ({LARGEST_VALUE} bytes)",
 }
 
 
@@ -45,16 +44,18 @@ def pieces(entries: Entries) -> Iterator[Entries]:
         start += count
 
 
-def read_images(entries: Entries, verify: VerifyImages) -> tuple[Entries, pa.Array, tuple[Reject, ...]]:
+def read_images(entries: Entries, verify: VerifyImages, most: int) -> tuple[Entries, pa.Array, tuple[Reject, ...]]:
     """Return the entries that are images, their bytes (binary, one for each of them), and the others.
+
+    A file of more than `most` bytes isn't read.
 
     Raises:
         StorageError: The disk fails.
     """
-    fits = entries.sizes <= LARGEST_VALUE
-    if not fits.all():  # what can't be stored isn't read either
-        rejects = [_reject(one, _reason(errno.EFBIG, one.path)) for one in entries if one.bytes > LARGEST_VALUE]
-        entries, images, others = read_images(entries.without(~fits), verify)
+    fits = entries.sizes <= most
+    if not fits.all():
+        rejects = [_reject(one, too_large(one.bytes, most)) for one in entries if one.bytes > most]
+        entries, images, others = read_images(entries.without(~fits), verify, most)
         return entries, images, (*rejects, *others)
     buffer = pa.allocate_buffer(int(entries.sizes.sum()))
     data = memoryview(buffer).cast("B")

@@ -29,26 +29,30 @@ class ImageFolderSource(Source):
 
     def __init__(self, options: SourceOptions) -> None:
         options.refuse(SourceKind.IMAGEFOLDER, "mapping", "columns", "rename", "kinds", "key", "missing", "raw")
-        options.refuse(SourceKind.IMAGEFOLDER, "include", "exclude")
         if len(options.paths) > 1:
             raise UsageError(
                 f"an image folder is one SOURCE, and there are {len(options.paths)}: pack the first, then the others "
                 "with --on-existing append"
             )
         self._options = options
+        self._folder = ImageFolderOptions(
+            label_mode=options.label_mode,
+            require_labels=options.require_labels,
+            classes=options.classes,
+            split=options.split,
+            limit=options.limit,
+            splits=options.splits,
+            follow_links=options.follow_links,
+            include=options.include,
+            exclude=options.exclude,
+        )
 
     def survey(self) -> Survey:
         """List the files and decide labels; read no image."""
         options = self._options
         scan = scan_imagefolder(
             options.paths[0],
-            ImageFolderOptions(
-                label_mode=options.label_mode,
-                require_labels=options.require_labels,
-                classes=options.classes,
-                split=options.split,
-                limit=options.limit,
-            ),
+            self._folder,
         )
         labelled = scan.classes is not None
         return Survey(
@@ -62,10 +66,10 @@ class ImageFolderSource(Source):
                 for part in _cut(split, _ordered(split, entries, options.shuffle_seed), options.slice_bytes)
             ),
             skipped={
-                "hidden": scan.skipped_hidden,
-                "loops": scan.skipped_loops,
-                "not_images": scan.skipped_not_images,
+                **scan.skipped,
+                **({"excluded": scan.excluded} if options.include or options.exclude else {}),
             },
+            skipped_names=scan.skipped_names,
             rejects=tuple(scan.rejects),
             options={
                 "classes_given": options.classes is not None,
@@ -73,16 +77,29 @@ class ImageFolderSource(Source):
                 "limit": options.limit,
                 "source_kind": SourceKind.IMAGEFOLDER.value,
                 "split": options.split,
+                **self._chosen(),
             },
             shuffled=options.shuffle_seed is not None,
+            left_out=scan.left_out,
+            warnings=scan.doubts,
         )
 
     def read(self, survey: Survey, part: Slice) -> Iterator[Rows]:
         """Read the slice's files."""
         schema = rows_schema(survey)
         for listed in pieces(part.payload):  # type: ignore[arg-type]
-            entries, images, rejects = read_images(listed, self._options.verify_images)
+            entries, images, rejects = read_images(listed, self._options.verify_images, self._options.max_value_bytes)
             yield Rows(_batch(entries, images, schema), rejects, int(listed.sizes.sum()))
+
+    def _chosen(self) -> dict[str, object]:
+        """Return the options that choose files, where they are given."""
+        options = self._options
+        chosen = {
+            "exclude": [printable(pattern) for pattern in options.exclude],
+            "include": [printable(pattern) for pattern in options.include],
+            "splits": {split: [printable(one) for one in folders] for split, folders in options.splits.items()},
+        }
+        return {name: value for name, value in chosen.items() if value}
 
     def place(self, part: Slice, key: str) -> str:
         """Return the path of the file with that key."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import io
-
 from toolkit._native.image import UNSUPPORTED, ImageError, probe
+from toolkit.image_formats import NotAPictureError, open_picture
 from toolkit.sources.base import LARGEST_VALUE
 from toolkit.sources.options import VerifyImages
 
@@ -37,13 +36,10 @@ def check_header(data: bytes | memoryview) -> None:
         except ImageError as error:
             if error.status != UNSUPPORTED:  # CMYK and the like: PIL decodes them
                 raise NotAnImageError(f"no readable JPEG header: {error}") from error
-    from PIL import Image
-
     try:
-        with Image.open(io.BytesIO(data)):
-            pass
-    except Exception as error:  # PIL's plugins raise whatever damaged bytes lead them to
-        raise NotAnImageError("not an image: no header that is known") from error
+        open_picture(data).close()
+    except NotAPictureError as error:
+        raise NotAnImageError(str(error)) from error
 
 
 def _check_size(data: bytes | memoryview) -> None:

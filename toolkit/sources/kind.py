@@ -10,7 +10,8 @@ from toolkit.sources.files import expand, refuse, walk
 from toolkit.sources.options import SourceKind
 from toolkit.sources.parquet_files import SUFFIXES as PARQUET_SUFFIXES
 from toolkit.sources.parquet_files import looks_like_parquet
-from toolkit.sources.scan import IMAGE_EXTENSIONS
+from toolkit.sources.regular import check_regular
+from toolkit.sources.scan import IMAGE_EXTENSIONS, is_image
 from toolkit.sources.text import looks_like_text
 from toolkit.sources.text_roxxel import looks_like_roxxel
 from toolkit.sources.tfrecord_records import is_named_tfrecord, looks_like_tfrecord
@@ -33,9 +34,9 @@ _BY_CONTENT = {
 def find_kind(paths: Sequence[str]) -> SourceKind:
     """Return the kind of the input.
 
-    A folder is what the first files in it are: images by their names, others by content; files of no known kind don't
-    count, and files of several kinds are not guessed at. Where no content tells, names do: the source then says what is
-    wrong with its files.
+    A folder is what the first files in it are: images by their names or content, others by content. Files of no known
+    kind don't count, and files of several kinds are not guessed at. Where no content tells, names do: the source then
+    says what is wrong with its files.
 
     Raises:
         NotFoundError: A path isn't there.
@@ -43,6 +44,8 @@ def find_kind(paths: Sequence[str]) -> SourceKind:
     """
     first = expand(paths[0])[0]
     if not os.path.isdir(first):
+        with storage_errors("read", first):
+            check_regular(first)
         kind = _file_kind(first) or _kind_by_name(first)
         if kind is None:
             raise SourceError(
@@ -63,14 +66,14 @@ def find_kind(paths: Sequence[str]) -> SourceKind:
     if len(named) == 1:
         return named.pop()
     # An image may lie further down than was looked.
-    everything = [name for _, files in walk(first, refuse) for name in files]
-    if any(name.lower().endswith(tuple(IMAGE_EXTENSIONS)) for name in everything):
+    everything = [os.path.join(base, name) for base, files in walk(first, refuse) for name in files]
+    if any(map(is_image, everything)):
         return SourceKind.IMAGEFOLDER
     if has_text:
         return SourceKind.TEXT
     raise SourceError(
-        f"nothing to pack in {first!r}: {_files_text(len(everything))}. Looked for images "
-        f"({' '.join(IMAGE_EXTENSIONS)}), by content for Parquet, TFRecord, ROXXEL02 and tars, and by name for text. "
+        f"nothing to pack in {first!r}: {_files_text(len(everything))}. Looked by name for images "
+        f"({' '.join(IMAGE_EXTENSIONS)}) and text, and by content for images, Parquet, TFRecord, ROXXEL02 and tars. "
         "Give the folder that holds them, or say what the files are with --source-kind"
     )
 
@@ -84,15 +87,15 @@ def _file_kind(path: str) -> SourceKind | None:
 
 
 def _kind_by_name(path: str) -> SourceKind | None:
-    if path.endswith(PARQUET_SUFFIXES):
+    if path.lower().endswith(PARQUET_SUFFIXES):
         return SourceKind.PARQUET
-    if path.endswith(TAR_SUFFIXES):
+    if path.lower().endswith(TAR_SUFFIXES):
         return SourceKind.WEBDATASET
     return SourceKind.TFRECORD if is_named_tfrecord(path) else None
 
 
 def _kind_in_folder(path: str) -> SourceKind | None:
-    return SourceKind.IMAGEFOLDER if path.lower().endswith(tuple(IMAGE_EXTENSIONS)) else _file_kind(path)
+    return SourceKind.IMAGEFOLDER if is_image(path) else _file_kind(path)
 
 
 def _some_files(folder: str) -> Iterator[str]:

@@ -10,8 +10,18 @@ from toolkit.errors import UsageError
 from toolkit.format.kinds import Kind
 from toolkit.sources.imagefolder import LabelMode
 
-__all__ = ["InputOptions", "Missing", "SourceKind", "SourceOptions", "VerifyImages"]
+__all__ = [
+    "DEFAULT_MAX_VALUE_BYTES",
+    "LARGEST_VALUE",
+    "InputOptions",
+    "Missing",
+    "SourceKind",
+    "SourceOptions",
+    "VerifyImages",
+]
 
+LARGEST_VALUE = (1 << 31) - 1  # bytes of one value under int32 offsets
+DEFAULT_MAX_VALUE_BYTES = 256 * 1024 * 1024  # of one value: as much as a shard takes by default
 
 # Options that the command line calls otherwise.
 _FLAGS = {"kinds": "kind", "mapping": "map", "raw": "tfrecord_raw"}
@@ -59,6 +69,9 @@ class InputOptions:
         kinds: Column -> kind, where the kind that is found isn't the one that is meant.
         key: The field that holds each sample's key.
         include, exclude: Glob patterns on paths inside the input.
+        splits: Split -> the folders of an image folder that it is made of; found by their names when empty.
+        follow_links: Follow symbolic links that lead out of the folders given; they are refused otherwise.
+        max_value_bytes: A sample with a larger value is rejected; for TFRecord, with a larger record.
         missing: What becomes of a sample that lacks a column.
         raw: TFRecord payloads are no tf.train.Example: pack them as bytes.
         verify_images: How much of each image is looked at; what fails is rejected. A source looks at headers unless
@@ -83,6 +96,9 @@ class InputOptions:
     key: str | None = None
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
+    splits: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    follow_links: bool = False
+    max_value_bytes: int = DEFAULT_MAX_VALUE_BYTES
     missing: Missing = Missing.ERROR
     raw: bool = False
     verify_images: VerifyImages = VerifyImages.HEADER

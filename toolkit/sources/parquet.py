@@ -15,13 +15,14 @@ import pyarrow as pa
 from toolkit.errors import UsageError
 from toolkit.format.schema import Kind
 from toolkit.sources.base import PIECE_BYTES, Rows, Slice, Source, Survey, rows_schema
-from toolkit.sources.files import InputFile, find_files, group_by_split
+from toolkit.sources.files import InputFile, ends_with, find_files, group_by_split
 from toolkit.sources.imagefolder import ImageFolderOptions, LabelMode
 from toolkit.sources.options import SourceKind, SourceOptions
 from toolkit.sources.parquet_fields import Plan, is_pandas_index, make_plan
 from toolkit.sources.parquet_files import (
     SUFFIXES,
     Footer,
+    batch_rows,
     check_alike,
     looks_like_parquet,
     open_parquet,
@@ -33,13 +34,14 @@ from toolkit.sources.parquet_files import (
 from toolkit.sources.parquet_rows import RowMaker
 from toolkit.sources.reject import Reject
 from toolkit.sources.scan import printable
+from toolkit.sources.skips import FILE_REASONS, Skips
 from toolkit.sources.state import FileState, check_unchanged
 from toolkit.storage.local import storage_errors
 
 __all__ = ["ParquetSource", "looks_like_parquet"]
 
-# Path, name, state; first row group, row groups, first row of the file, rows.
-_Payload = tuple[str, str, FileState, int, int, int, int]
+# Path, name, state; first row group, rows to read of each at a time, first row of the file, rows.
+_Payload = tuple[str, str, FileState, int, tuple[int, ...], int, int]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,11 +69,18 @@ class ParquetSource(Source):
     def survey(self) -> Survey:
         """Read the footers; of the values, only those that tell a column's kind or classes."""
         options = self._options
-        files = find_files(options.paths, SUFFIXES, include=options.include, exclude=options.exclude)
+        skips = Skips(("pandas_index", *FILE_REASONS))
+        files = find_files(options, ends_with(SUFFIXES), looks_like_parquet, skips)
         footers = [read_footer(file) for file in files]
+        for footer in footers:
+            if not footer.rows:
+                skips.add("empty", footer.file.name)
         first = next((footer for footer in footers if footer.rows), footers[0])
         if options.mapping is None and options.columns is None:
             _check_alike(first, footers, lambda name: not is_pandas_index(name, options))
+        for name in first.schema.names:
+            if is_pandas_index(name, options):
+                skips.add("pandas_index", name)
         plan = make_plan(first, footers, options)
         _check_alike(first, footers, plan.fields.__contains__)
         by_path = {footer.file.path: footer for footer in footers}
@@ -84,8 +93,11 @@ class ParquetSource(Source):
             types={column.column.name: column.type for column in plan.columns},
             classes={c.column.name: c.classes for c in plan.columns if c.column.kind is Kind.LABEL},
             splits=tuple(splits),
-            slices=tuple(part for split, members in splits.items() for part in _cut(split, members, share, options)),
-            skipped={"pandas_index": sum(is_pandas_index(name, options) for name in first.schema.names)},
+            slices=tuple(
+                part for split, members in splits.items() for part in _cut(split, members, share, plan.fields, options)
+            ),
+            skipped=skips.counts,
+            skipped_names=skips.names,
             options={
                 "classes_given": options.classes is not None,
                 "exclude": [printable(pattern) for pattern in options.exclude],
@@ -106,7 +118,7 @@ class ParquetSource(Source):
         if not isinstance(survey, _ParquetSurvey):
             raise TypeError("the survey is of another source")
         payload: _Payload = part.payload  # type: ignore[assignment]
-        path, name, state, first_group, groups, first_row, left = payload
+        path, name, state, first_group, sizes, first_row, left = payload
         input_file = InputFile(path, name, state.size)
         maker = RowMaker(survey.plan, rows_schema(survey), input_file, partitions_of(name))
         fields = survey.plan.fields
@@ -115,10 +127,10 @@ class ParquetSource(Source):
         waiting = done = told = 0
         with open_parquet(path, len(fields)) as file:
             _check_state(path, state)
-            for group in range(first_group, first_group + groups):
+            for group, size in enumerate(sizes, first_group):
                 rows = min(left, file.metadata.row_group(group).num_rows)
                 left -= rows
-                for batch in read_group(file, input_file, group, fields, rows):
+                for batch in read_group(file, input_file, group, fields, size, rows):
                     made, found = maker.make(batch, first_row + done)
                     nbytes = made.nbytes
                     if waiting + nbytes > PIECE_BYTES and pending:
@@ -153,12 +165,15 @@ def _group(files: Sequence[InputFile], split: str | None) -> dict[str, list[Inpu
     return {name: [by_path[one.path] for one in members] for name, members in group_by_split(named, split).items()}
 
 
-def _cut(split: str, footers: Sequence[Footer], share: float, options: SourceOptions) -> Iterator[Slice]:
+def _cut(
+    split: str, footers: Sequence[Footer], share: float, fields: Sequence[str], options: SourceOptions
+) -> Iterator[Slice]:
     """Cut each file between row groups, where those fill a slice; stop at the limit."""
     number = 0
     left = options.limit
     for footer in footers:
         first_row = 0
+        sizes = batch_rows(footer, fields)
         for first, count in _runs([math.ceil(size * share) for _, size in footer.groups], options.slice_bytes):
             rows = sum(rows for rows, _ in footer.groups[first : first + count])
             taken = rows if left is None else min(rows, left)
@@ -169,7 +184,7 @@ def _cut(split: str, footers: Sequence[Footer], share: float, options: SourceOpt
                     footer.file.name,
                     footer.state,
                     first,
-                    count,
+                    sizes[first : first + count],
                     first_row,
                     taken,
                 )

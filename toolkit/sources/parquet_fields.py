@@ -16,7 +16,7 @@ from toolkit.sources.fields import Chosen, Field, choose_fields, make_column
 from toolkit.sources.imagefolder import LabelMode
 from toolkit.sources.images import NotAnImageError, check_header
 from toolkit.sources.options import SourceOptions, VerifyImages
-from toolkit.sources.parquet_files import Footer, open_parquet, partition_types, read_group, stored
+from toolkit.sources.parquet_files import Footer, batch_rows, open_parquet, partition_types, read_group, stored
 
 __all__ = ["Plan", "PlannedColumn", "bytes_of", "is_pandas_index", "make_plan"]
 
@@ -54,6 +54,7 @@ class Plan:
         require_labels: A missing label is a reject.
         partitions: Type of each field that folder names give.
         verify_images: Whether headers of images are looked at.
+        max_value_bytes: A row with a larger value is rejected.
     """
 
     columns: tuple[PlannedColumn, ...]
@@ -61,6 +62,7 @@ class Plan:
     require_labels: bool
     partitions: Mapping[str, pa.DataType]
     verify_images: VerifyImages
+    max_value_bytes: int
 
     @property
     def fields(self) -> list[str]:
@@ -109,7 +111,14 @@ def make_plan(first: Footer, footers: Sequence[Footer], options: SourceOptions) 
             columns.append(PlannedColumn(one.field, column, dtype, names, ids))
         else:
             columns.append(PlannedColumn(one.field, column, dtype))
-    return Plan(tuple(columns), options.key, options.require_labels, partitions, options.verify_images)
+    return Plan(
+        tuple(columns),
+        options.key,
+        options.require_labels,
+        partitions,
+        options.verify_images,
+        options.max_value_bytes,
+    )
 
 
 def _kind(footer: Footer, name: str, options: SourceOptions) -> Kind:
@@ -151,8 +160,8 @@ def _begins_with_image(footer: Footer, name: str) -> bool:
     if not footer.groups:
         return False
     with open_parquet(footer.file.path, 1) as file:
-        for batch in read_group(file, footer.file, 0, [name]):
-            there = batch.column(name).drop_null()
+        for batch in read_group(file, footer.file, 0, [name], batch_rows(footer, [name])[0]):
+            there = batch.column(name).cast(stored(footer, name)).drop_null()
             if len(there):
                 try:
                     check_header(bytes_of(there[0]))
@@ -238,8 +247,9 @@ def _found_classes(chosen: Chosen, footers: Sequence[Footer], partitions: Mappin
 def _different(footer: Footer, name: str) -> set[bytes]:
     found: set[bytes] = set()
     with open_parquet(footer.file.path, 1) as file:
+        sizes = batch_rows(footer, [name])
         for group in range(len(footer.groups)):
-            for batch in read_group(file, footer.file, group, [name]):
+            for batch in read_group(file, footer.file, group, [name], sizes[group]):
                 texts = batch.column(name).cast(pa.large_string()).cast(pa.large_binary())
                 found.update(pc.unique(texts).drop_null().to_pylist())
     return found

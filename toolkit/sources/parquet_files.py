@@ -10,23 +10,27 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import unquote
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from toolkit.errors import NotFoundError, SourceError
+from toolkit.errors import SourceError
 from toolkit.format.schema import stored_type
 from toolkit.sources.base import PIECE_BYTES
-from toolkit.sources.files import InputFile, find_files
+from toolkit.sources.files import InputFile
+from toolkit.sources.parquet_footer import Chunks, FooterError, read_chunks
+from toolkit.sources.regular import check_regular, open_file
 from toolkit.sources.scan import is_utf8, printable
 from toolkit.sources.state import FileState
-from toolkit.storage.local import storage_errors
+from toolkit.storage.local import read_range, storage_errors
 
 __all__ = [
     "SUFFIXES",
     "Footer",
+    "batch_rows",
     "check_alike",
     "looks_like_parquet",
     "open_parquet",
@@ -38,9 +42,12 @@ __all__ = [
     "stored",
 ]
 
-SUFFIXES = (".parquet", ".pq")
+SUFFIXES = (".parquet", ".pq", ".parq")
 
 _MAGIC = b"PAR1"
+_ENCRYPTED_MAGIC = b"PARE"  # of a file whose footer is encrypted
+_MAGICS = (_MAGIC, _ENCRYPTED_MAGIC)
+_TAIL_BYTES = 64 * 1024  # nearly every footer is smaller
 _MOST_ROWS = 4096
 # What one value of a dictionary page can take (writers end a dictionary there), and what a batch of such may.
 _DICTIONARY_BYTES = 1024 * 1024
@@ -61,6 +68,7 @@ class Footer:
         file: Where it is.
         state: By which a change is noticed.
         groups: Rows and bytes (decompressed, all columns) of each row group.
+        chunks: Its column chunks.
         schema: Its Arrow schema.
         features: Hugging Face features by column; empty without.
         partitions: Values of the folders named k=v that it lies in; None for the null value.
@@ -69,6 +77,7 @@ class Footer:
     file: InputFile
     state: FileState
     groups: tuple[tuple[int, int], ...]
+    chunks: Chunks
     schema: pa.Schema
     features: Mapping[str, Mapping[str, object]]
     partitions: Mapping[str, str | None]
@@ -85,12 +94,12 @@ class Footer:
 
 
 def looks_like_parquet(path: str) -> bool:
-    """Tell whether `path` is a Parquet file, or a folder with one named *.parquet or *.pq."""
-    try:
-        files = find_files([path], SUFFIXES)
-    except (NotFoundError, SourceError):
-        return False
-    return any(_has_magic(file.path) for file in files)
+    """Tell whether the file begins and ends as Parquet files do. Raises StorageError."""
+    with storage_errors("read", path), open_file(path) as file:
+        if file.read(len(_MAGIC)) not in _MAGICS or file.seek(0, os.SEEK_END) < 3 * len(_MAGIC):
+            return False
+        file.seek(-len(_MAGIC), os.SEEK_END)
+        return file.read() in _MAGICS
 
 
 def read_footer(file: InputFile) -> Footer:
@@ -105,7 +114,8 @@ def read_footer(file: InputFile) -> Footer:
         raise SourceError(f"the file name {shown!r} is not valid UTF-8, which keys are made of: rename it")
     advice = f"it is cut short, damaged or no Parquet file. {_advice(file.name)}"
     with _content_errors(file.path, lambda reason: f"{shown!r} has no readable Parquet footer ({reason}): {advice}"):
-        state = FileState.of(os.stat(file.path))
+        state = FileState.of(check_regular(file.path))
+        chunks = _read_chunks(replace(file, bytes=state.size))
         with pq.ParquetFile(file.path) as opened:
             schema = opened.schema_arrow
             every = (opened.metadata.row_group(i) for i in range(opened.metadata.num_row_groups))
@@ -113,7 +123,26 @@ def read_footer(file: InputFile) -> Footer:
     twice = [name for name in schema.names if schema.names.count(name) > 1]
     if twice:
         raise SourceError(f"{shown!r} has several columns called {twice[0]!r}: write it anew with one of them renamed")
-    return Footer(file, state, groups, schema, _features(schema), partitions_of(file.name))
+    return Footer(file, state, groups, chunks, schema, _features(schema), partitions_of(file.name))
+
+
+def _read_chunks(file: InputFile) -> Chunks:
+    """Read the chunks of a file, before pyarrow is asked about it. Raises SourceError when it can't be asked."""
+    with open_file(file.path) as opened:
+        size = file.bytes
+        tail = read_range(opened.fileno(), max(0, size - _TAIL_BYTES), min(size, _TAIL_BYTES))
+        if tail[-4:] == _ENCRYPTED_MAGIC:
+            raise SourceError(f"{printable(file.path)!r} is encrypted. {_advice(file.name)}")
+        length = int.from_bytes(tail[-8:-4], "little")
+        if tail[-4:] != _MAGIC or length + 8 > size:
+            raise FooterError("it doesn't end as Parquet files do")
+        if length + 8 > len(tail):
+            tail = read_range(opened.fileno(), size - 8 - length, length + 8)
+    chunks = read_chunks(tail[-8 - length : -8])
+    if chunks.encrypted:
+        shown = ", ".join(repr(name) if name else "one that the file doesn't name" for name in chunks.encrypted)
+        raise SourceError(f"{printable(file.path)!r} has encrypted columns ({shown}). {_advice(file.name)}")
+    return chunks
 
 
 def check_alike(first: Footer, other: Footer, is_wanted: Callable[[str], bool]) -> None:
@@ -166,13 +195,14 @@ def open_parquet(path: str, leaves: int) -> pq.ParquetFile:
     """Open a file for reading `leaves` leaf columns in bounded memory, page checksums verified where there are any."""
     buffer = min(_BUFFER_BYTES, max(_LEAST_BUFFER_BYTES, _ALL_BUFFERS_BYTES // max(1, leaves)))
     with _content_errors(path, lambda reason: f"{printable(path)!r} can't be opened any more ({reason})"):
+        check_regular(path)
         return pq.ParquetFile(path, buffer_size=buffer, pre_buffer=False, page_checksum_verification=True)
 
 
 def read_group(
-    file: pq.ParquetFile, input_file: InputFile, group: int, columns: Sequence[str], rows: int | None = None
+    file: pq.ParquetFile, input_file: InputFile, group: int, columns: Sequence[str], size: int, rows: int | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the columns of a row group, or of its first `rows` rows, in batches of a few MiB.
+    """Yield the columns of a row group, or of its first `rows` rows, in batches of `size` rows: see batch_rows().
 
     Raises:
         SourceError: A page is damaged; names the column.
@@ -180,12 +210,11 @@ def read_group(
     """
 
     def told(reason: str) -> str:
-        culprit = _damaged_column(file, group, columns)
+        culprit = _damaged_column(file, group, columns, size)
         where = "" if culprit is None else f", column {culprit!r}"
         shown = f"{printable(input_file.path)!r}, row group {group}{where}"
         return f"{shown}: can't be read ({reason}). The file is damaged. {_advice(input_file.name)}"
 
-    size = _batch_rows(file.metadata.row_group(group), columns)
     left = file.metadata.row_group(group).num_rows if rows is None else rows
     with _content_errors(input_file.path, told):
         batches = file.iter_batches(
@@ -201,42 +230,33 @@ def read_group(
 
 def share_of(footer: Footer, columns: Sequence[str]) -> float:
     """Return how much of a file's bytes the columns take: between 0 and 1."""
-    with open_parquet(footer.file.path, 1) as file:
-        groups = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
-        wanted: int = sum(chunk.total_uncompressed_size for group in groups for chunk in _chunks(group, columns))
+    wanted = float(footer.chunks.nbytes[:, footer.chunks.of(set(columns))].sum(dtype=np.float64))
     return min(1.0, wanted / (sum(size for _, size in footer.groups) or 1))
 
 
-def _chunks(group: pq.RowGroupMetaData, columns: Sequence[str]) -> Iterator[pq.ColumnChunkMetaData]:
-    """Yield the chunks of the columns; of nested ones, named "column.child", there are several."""
-    wanted = set(columns)
-    for i in range(group.num_columns):
-        chunk = group.column(i)
-        parts = chunk.path_in_schema.split(".")
-        if any(".".join(parts[: n + 1]) in wanted for n in range(len(parts))):
-            yield chunk
+def batch_rows(footer: Footer, columns: Sequence[str]) -> tuple[int, ...]:
+    """Return how many rows of each row group to read at a time.
+
+    They are a few MiB by the average, and little enough if dictionaries expand.
+    """
+    chunks = footer.chunks
+    leaves = chunks.of(set(columns))
+    sizes = chunks.nbytes[:, leaves]
+    largest = np.where(chunks.expands[:, leaves], np.minimum(sizes, _DICTIONARY_BYTES), 1).max(axis=1, initial=1)
+    totals = sizes.sum(axis=1, dtype=np.float64).tolist()
+    return tuple(
+        max(1, min(_MOST_ROWS, int(PIECE_BYTES // max(1, total // max(1, rows))), _EXPANDED_BYTES // max(1, most)))
+        for (rows, _), total, most in zip(footer.groups, totals, largest.tolist(), strict=True)
+    )
 
 
-def _batch_rows(group: pq.RowGroupMetaData, columns: Sequence[str]) -> int:
-    """Return how many rows to read at a time: a few MiB by the average, little enough if dictionaries expand."""
-    total: int = 0
-    largest = 1
-    for chunk in _chunks(group, columns):
-        total += chunk.total_uncompressed_size
-        if chunk.has_dictionary_page and "BYTE_ARRAY" in chunk.physical_type:
-            largest = max(largest, min(chunk.total_uncompressed_size, _DICTIONARY_BYTES))
-    average: int = max(1, total // max(1, group.num_rows))
-    return max(1, min(_MOST_ROWS, PIECE_BYTES // average, _EXPANDED_BYTES // largest))
-
-
-def _damaged_column(file: pq.ParquetFile, group: int, columns: Sequence[str]) -> str | None:
+def _damaged_column(file: pq.ParquetFile, group: int, columns: Sequence[str], size: int) -> str | None:
     """Return the first column that can't be read alone."""
     for name in columns:
         try:
-            rows = _batch_rows(file.metadata.row_group(group), [name])
-            for _ in file.iter_batches(rows, row_groups=[group], columns=[name], use_threads=False):
+            for _ in file.iter_batches(size, row_groups=[group], columns=[name], use_threads=False):
                 pass
-        except (pa.ArrowException, OSError):
+        except (pa.ArrowException, OSError, UnicodeDecodeError):
             return name
     return None
 
@@ -246,23 +266,18 @@ def _content_errors(path: str, told: Callable[[str], str]) -> Iterator[None]:
     """Turn Arrow's complaints about content into SourceError, the system's (they have an errno) into StorageError."""
     try:
         yield
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError, FooterError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             with storage_errors("read", path):
                 raise
-        raise SourceError(told(" ".join(str(error).split()).removesuffix("."))) from error
+        reason = " ".join(str(error).split()).removesuffix(".")
+        if isinstance(error, UnicodeDecodeError):
+            reason = f"the name {error.object!r} in its schema is not valid UTF-8"
+        raise SourceError(told(reason)) from error
 
 
 def _advice(name: str) -> str:
     return f"Write it anew, or leave it out with --exclude {name!r}"
-
-
-def _has_magic(path: str) -> bool:
-    with storage_errors("read", path), open(path, "rb") as file:
-        if file.read(len(_MAGIC)) != _MAGIC or file.seek(0, os.SEEK_END) < 3 * len(_MAGIC):
-            return False
-        file.seek(-len(_MAGIC), os.SEEK_END)
-        return file.read() == _MAGIC
 
 
 def _features(schema: pa.Schema) -> dict[str, Mapping[str, object]]:
@@ -270,7 +285,7 @@ def _features(schema: pa.Schema) -> dict[str, Mapping[str, object]]:
     try:
         features = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"]
         return {name: feature for name, feature in features.items() if isinstance(feature, dict)}
-    except (KeyError, ValueError, TypeError, AttributeError):
+    except (KeyError, ValueError, TypeError, AttributeError, RecursionError):
         return {}
 
 

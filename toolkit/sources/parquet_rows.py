@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from toolkit.errors import did_you_mean
 from toolkit.format.arrays import bits_buffer, bool_array, numbers, to_array, truths, valid_rows, value_offsets
 from toolkit.format.schema import IMAGE_TYPE, Kind, stored_type
-from toolkit.sources.base import LARGEST_VALUE
+from toolkit.format.sizes import row_bytes
+from toolkit.sources.base import LARGEST_VALUE, too_large
 from toolkit.sources.contents import UnfitError, check_json, check_tensor
 from toolkit.sources.files import InputFile
 from toolkit.sources.images import NotAnImageError, check_image
@@ -89,6 +90,11 @@ def _keys(array: pa.Array, field: str, reasons: _Reasons) -> pa.Array:
 
 def _convert(array: pa.Array, column: PlannedColumn, plan: Plan, reasons: _Reasons) -> pa.Array:
     """Return the values as they are stored; rows with a reason hold anything."""
+    if array.nbytes > plan.max_value_bytes:  # only then may one value of the batch be
+        sizes = _sizes(array)
+        for i in np.flatnonzero(sizes > plan.max_value_bytes).tolist():
+            reasons[i] = f"column {column.field!r}: {too_large(int(sizes[i]), plan.max_value_bytes)}"
+        array = _without(array, reasons)
     match column.column.kind:
         case Kind.LABEL:
             text = array.type in (pa.string(), pa.large_string())
@@ -106,6 +112,17 @@ def _convert(array: pa.Array, column: PlannedColumn, plan: Plan, reasons: _Reaso
     if column.column.kind is Kind.JSON:
         reasons |= _not_json(made, column.field, reasons)
     return made
+
+
+def _sizes(array: pa.Array) -> NDArray[np.int64]:
+    """Return the bytes of each value."""
+    dtype = array.type
+    if dtype in (pa.binary(), pa.string(), pa.large_binary(), pa.large_string()):
+        return np.where(valid_rows(array), np.diff(value_offsets(array).astype(np.int64)), 0)
+    if pa.types.is_struct(dtype):
+        children = (pc.struct_field(array, i) for i in range(dtype.num_fields))
+        return sum((_sizes(child) for child in children), start=np.zeros(len(array), np.int64))
+    return row_bytes(pa.RecordBatch.from_arrays([array], names=["value"]))
 
 
 def _text_labels(array: pa.Array, column: PlannedColumn, reasons: _Reasons) -> pa.Array:

@@ -1,7 +1,8 @@
 """Walk a folder for image files, in key order.
 
-Knows nothing of splits, classes or labels, opens no file, and never leaves anything out silently: what it
-passes over is counted, what can't be packed is yielded with a reason, what can't be read raises.
+Knows nothing of splits, classes or labels. Opens only files whose names don't say that they are images, for their
+first bytes. Never leaves anything out silently: what it passes over is counted, what can't be packed is yielded with a
+reason, what can't be read raises.
 """
 
 from __future__ import annotations
@@ -9,12 +10,14 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import NamedTuple
 
-from toolkit.errors import NotFoundError, StorageError, UsageError, did_you_mean
+from toolkit.errors import StorageError
+from toolkit.image_formats import HEAD_BYTES, find_format
+from toolkit.sources.skips import Skips
 
 __all__ = [
     "IMAGE_EXTENSIONS",
@@ -23,11 +26,12 @@ __all__ = [
     "Found",
     "Met",
     "holds_image",
+    "is_camera_file",
+    "is_image",
     "is_utf8",
     "list_folder",
-    "not_found",
     "printable",
-    "source_folder",
+    "stays_within",
     "walk_images",
 ]
 
@@ -36,11 +40,18 @@ IMAGE_EXTENSIONS = (
     *(".gif", ".jfif"),
 )
 
+# Raw pictures of cameras begin as a TIFF does, and hold a thumbnail where a TIFF has its picture.
+_CAMERA_EXTENSIONS = (".3fr", ".arw", ".cr2", ".dng", ".nef", ".nrw", ".pef", ".sr2", ".srw")
+
 BROKEN_LINK = "broken symbolic link"
 EMPTY = "empty file"
 NOT_REGULAR = "not a regular file"
 NOT_UTF8 = "name is not valid UTF-8"
+OUTSIDE = "symbolic link that leads out of the source (--follow-links follows it)"
 VANISHED = "vanished while scanning"
+
+# What tells of images elsewhere, and isn't read: whoever has such files may think it is.
+_ANNOTATIONS = (".csv", ".json", ".jsonl", ".ndjson", ".parquet", ".tsv", ".xml")
 
 # What following a path that leads nowhere ends in: a missing target, a file where a folder should be, a link
 # to itself, a target no path can have.
@@ -102,57 +113,20 @@ class Met:
     """What was met besides images that can be packed.
 
     Attributes:
-        hidden: Names passed over because they begin with a dot or are `__MACOSX`; a folder counts once.
-        not_images: Files passed over because of their extension.
-        loops: Folders passed over because a symbolic link leads back to a folder they lie in.
+        skips: What was passed over: `hidden` names, which begin with a dot or are `__MACOSX` (a folder counts once);
+            `annotations` and `not_images`, files whose name and content aren't an image's; `loops`, links back to a
+            folder they lie in.
         folders: Names of the folders directly below the base, in order, empty ones too.
         images: Image files directly in the base (set by `list_folder` only).
         first_image: Name of the first of these in order (set by `list_folder` only).
         lost: Broken links directly in the base that may have led to folders (set by `list_folder` only).
     """
 
-    hidden: int = 0
-    not_images: int = 0
-    loops: int = 0
+    skips: Skips = field(default_factory=lambda: Skips(("hidden", "loops", "annotations", "not_images")))
     folders: list[str] = field(default_factory=list)
     images: int = 0
     first_image: str | None = None
     lost: list[Found] = field(default_factory=list)
-
-
-def source_folder(root: str | os.PathLike[str]) -> str:
-    """Return the absolute path of the folder to scan; links in it stay.
-
-    Raises:
-        NotFoundError: It isn't there; names the nearest that is.
-        UsageError: It is a file, or no path at all.
-        StorageError: Its status can't be read.
-    """
-    name = os.fsdecode(root)
-    if not name or "\0" in name:
-        raise UsageError(f"{name!r} is not a path; give the folder that holds the images.")
-    base = os.path.abspath(name)
-    try:
-        os.stat(base)
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise not_found(base, "folder") from error
-    except OSError as error:
-        raise StorageError(f"Can't read {base!r}: {error.strerror or error}.") from error
-    if not os.path.isdir(base):
-        raise UsageError(f"{base!r} is a file; an image folder is expected. Give the folder it lies in.")
-    return base
-
-
-def not_found(path: str, what: str) -> NotFoundError:
-    """Return the error for a path that isn't there, with the nearest name beside it."""
-    folder, name = os.path.split(os.path.abspath(path))
-    if os.path.islink(path):
-        return NotFoundError(f"{path!r} is a broken symbolic link, not a {what}. Mend the link.")
-    try:
-        siblings = os.listdir(folder)
-    except OSError:  # the parent is missing too: no name to suggest
-        siblings = []
-    return NotFoundError(f"There is no {what} {path!r}.{did_you_mean(name, siblings)}")
 
 
 def list_folder(base: str, *, above: frozenset[FolderId] = frozenset()) -> Met:
@@ -169,23 +143,30 @@ def list_folder(base: str, *, above: frozenset[FolderId] = frozenset()) -> Met:
     seen = above | {folder_id(base)}
     for entry in _entries(base):
         if _is_hidden(entry.name):
-            met.hidden += 1
+            met.skips.add("hidden", entry.name)
         elif _is_folder(entry):
             if entry.is_symlink() and folder_id(entry.path) in seen:
-                met.loops += 1
+                met.skips.add("loops", entry.name)
             else:
                 met.folders.append(entry.name)
-        elif entry.name.lower().endswith(IMAGE_EXTENSIONS):
+        elif is_image(entry.path):
             met.images += 1
             met.first_image = met.first_image or entry.name
         elif _may_be_lost_folder(entry):
             met.lost.append(_rejected(None, entry.name, entry.path, BROKEN_LINK))
         else:
-            met.not_images += 1
+            met.skips.add(_other_kind(entry.name), entry.name)
     return met
 
 
-def walk_images(base: str, met: Met, *, prefix: str = "", above: frozenset[FolderId] = frozenset()) -> Iterator[Found]:
+def walk_images(
+    base: str,
+    met: Met,
+    *,
+    prefix: str = "",
+    above: frozenset[FolderId] = frozenset(),
+    stays: Callable[[str], bool] = lambda _: True,
+) -> Iterator[Found]:
     """Yield every image file below a folder, sorted by the parts of its path in code point order.
 
     Links to files and folders are followed; one that leads back to a folder it lies in is not. One stat a
@@ -196,6 +177,7 @@ def walk_images(base: str, met: Met, *, prefix: str = "", above: frozenset[Folde
         met: Filled in as the walk goes; complete when it ends.
         prefix: What keys begin with: "" or a path that ends in "/".
         above: Folders a link must not lead back to, besides those of the walk.
+        stays: Tells whether a link may be followed; see stays_within().
 
     Raises:
         StorageError: A folder or a file's status can't be read.
@@ -211,32 +193,38 @@ def walk_images(base: str, met: Met, *, prefix: str = "", above: frozenset[Folde
         for entry in entries:
             name = entry.name
             if _is_hidden(name):
-                met.hidden += 1
+                met.skips.add("hidden", prefix + name)
             elif _is_folder(entry):
+                reason = VANISHED
                 try:
                     below = folder_id(entry.path)
                     if below in ancestors:
-                        met.loops += 1
+                        met.skips.add("loops", prefix + name)
                         continue
-                    children = _entries(entry.path)
+                    if entry.is_symlink() and not stays(entry.path):
+                        children, reason = None, OUTSIDE
+                    else:
+                        children = _entries(entry.path)
                 except _GoneError:
                     children = None
                 if len(stack) == 1:
                     top = name
                     met.folders.append(name)
                 if children is None:
-                    yield _rejected(top, prefix + name, entry.path, VANISHED)
+                    yield _rejected(top, prefix + name, entry.path, reason)
                     top = None if len(stack) == 1 else top
                     continue
                 ancestors.add(below)
                 stack.append((iter(children), f"{prefix}{name}/", below))
                 break
-            elif name.lower().endswith(IMAGE_EXTENSIONS):
-                yield _inspect(entry, top, prefix + name)
+            elif is_image(entry.path):
+                found = _inspect(entry, top, prefix + name)
+                outside = found.reason is None and entry.is_symlink() and not stays(entry.path)
+                yield _rejected(top, prefix + name, entry.path, OUTSIDE) if outside else found
             elif _may_be_lost_folder(entry):
                 yield _rejected(top, prefix + name, entry.path, BROKEN_LINK)
             else:
-                met.not_images += 1
+                met.skips.add(_other_kind(name), prefix + name)
         else:
             stack.pop()
             ancestors.discard(ident)
@@ -262,7 +250,7 @@ def holds_image(base: str) -> bool:
                         continue
                     if _is_folder(entry):
                         folders.append(entry.path)
-                    elif entry.name.lower().endswith(IMAGE_EXTENSIONS) and entry.is_file():
+                    elif is_image(entry.path) and entry.is_file():
                         return True
         except OSError as error:
             if error.errno not in _LEADS_NOWHERE:
@@ -278,6 +266,31 @@ def holds_image(base: str) -> bool:
     return False
 
 
+def is_image(path: str) -> bool:
+    """Tell whether a file is an image: by its name, or by its first bytes where the name doesn't say so."""
+    name = path.lower()
+    if name.endswith(IMAGE_EXTENSIONS):
+        return True
+    if is_camera_file(name):
+        return False
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:  # a link that leads nowhere, or nothing that may be read
+        return False
+    try:
+        regular = stat.S_ISREG(os.fstat(file).st_mode)
+        return regular and find_format(os.read(file, HEAD_BYTES)) is not None
+    except OSError:
+        return False
+    finally:
+        os.close(file)
+
+
+def is_camera_file(name: str) -> bool:
+    """Tell whether a name in lower case is that of a camera's raw picture, which no source takes for an image."""
+    return name.endswith(_CAMERA_EXTENSIONS)
+
+
 def folder_id(path: str) -> FolderId:
     """Return what tells a folder from every other one, whatever path led to it.
 
@@ -289,6 +302,11 @@ def folder_id(path: str) -> FolderId:
     except OSError as error:
         raise _unreadable(path, error) from error
     return info.st_dev, info.st_ino
+
+
+def stays_within(roots: Sequence[str]) -> Callable[[str], bool]:
+    """Return what tells whether a link leads to one of the folders `roots`, which are real paths, or below."""
+    return lambda link: any(os.path.commonpath([root, os.path.realpath(link)]) == root for root in roots)
 
 
 def is_utf8(name: str) -> bool:
@@ -305,6 +323,10 @@ def is_utf8(name: str) -> bool:
 def printable(name: str) -> str:
     """Return a file name with bytes that aren't UTF-8 written as `\\xff`, so that it can be stored."""
     return name if is_utf8(name) else os.fsencode(name).decode("utf-8", "backslashreplace")
+
+
+def _other_kind(name: str) -> str:
+    return "annotations" if name.lower().endswith(_ANNOTATIONS) else "not_images"
 
 
 class _GoneError(StorageError):

@@ -5,6 +5,7 @@ Never extracts: a member is a name and bytes, and what its name says is for the 
 
 from __future__ import annotations
 
+import enum
 import os
 import zlib
 from collections.abc import Iterator
@@ -13,17 +14,19 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from toolkit.errors import SourceError
+from toolkit.sources.regular import open_regular
 from toolkit.sources.scan import printable
 from toolkit.sources.state import FileState, check_unchanged
-from toolkit.sources.tar_bytes import Compression, TarBytes, compression_of, open_bytes
+from toolkit.sources.tar_bytes import HEAD_BYTES, Compression, TarBytes, compression_of, open_bytes
 from toolkit.storage.local import storage_errors
 
-__all__ = ["FILE", "FOLDER", "LINK", "OTHER", "SPARSE", "Member", "Tar", "TarFile", "is_tar", "open_tar"]
+__all__ = ["FILE", "FOLDER", "LINK", "OTHER", "SPARSE", "Ending", "Member", "Tar", "TarFile", "is_tar", "open_tar"]
 
 FILE, FOLDER, LINK, SPARSE, OTHER = "file", "folder", "link", "sparse", "other"
 
 _BLOCK_BYTES = 512
 _ZEROS = bytes(_BLOCK_BYTES)
+_MOST_PADDING_BYTES = 64 * 1024  # the marker and the rest of a record: 10 KiB as a rule, more when asked for
 _LONGEST_EXTENSION_BYTES = 1024 * 1024  # of a GNU long name or a pax header
 _KINDS = {b"0": FILE, b"\0": FILE, b"7": FILE, b"1": LINK, b"2": LINK, b"5": FOLDER, b"S": SPARSE}
 _WITHOUT_DATA = b"123456"
@@ -56,15 +59,34 @@ class TarFile:
     state: FileState
 
 
+class Ending(enum.Enum):
+    """How an archive ends.
+
+    NO_MARKER is the end of the file where a member or the marker belongs; ZEROS the marker and far more zeros than
+    any padding; OTHER the marker and something that is neither zeros nor a member.
+    """
+
+    MARKER = "marker"
+    NO_MARKER = "no_marker"
+    ZEROS = "zeros"
+    OTHER = "other"
+
+
 class _HeaderError(ValueError):
     """What is wrong with a header."""
 
 
 class Tar:
-    """A tar that is open. Made by open_tar()."""
+    """A tar that is open. Made by open_tar().
+
+    Attributes:
+        file: Which it is.
+        ending: How it ends; None until members() came there.
+    """
 
     def __init__(self, file: TarFile, source: TarBytes) -> None:
         self.file = file
+        self.ending: Ending | None = None
         self._source = source
         self._last = ""  # name of the last good member
 
@@ -82,8 +104,8 @@ class Tar:
         source = self._source
         while end is None or source.position < end:
             member = self._next()
-            if member is None:
-                self._check_tail()
+            if isinstance(member, Ending):
+                self.ending = self._tail() if member is Ending.MARKER else member
                 return
             yield member
             target = member.data + -(-member.size // _BLOCK_BYTES) * _BLOCK_BYTES
@@ -100,8 +122,12 @@ class Tar:
             raise self._fault(member.start, f"the file ends within the {member.size} bytes of {_shown(member.name)}")
         return view
 
-    def _next(self) -> Member | None:
-        """Read the headers of the next member."""
+    def peek(self, member: Member, length: int) -> bytes:
+        """Return the first `length` bytes of the member that members() yielded last, or all; instead of read()."""
+        return bytes(self._source.read(min(length, member.size)))
+
+    def _next(self) -> Member | Ending:
+        """Read the headers of the next member, or what ends the archive: the first block of the marker, or no more."""
         source = self._source
         start = source.position
         long_name: str | None = None
@@ -115,7 +141,7 @@ class Tar:
                 if long_name is None and not pax:
                     if not at and not block:
                         raise SourceError(f"{self.file.path!r} is empty: no tar. Make it again, or --exclude it")
-                    return None
+                    return Ending.MARKER if len(block) == _BLOCK_BYTES else Ending.NO_MARKER
                 raise self._fault(at, "the archive ends behind a header that announces a member")
             try:
                 name, flag, size = _parse(block)
@@ -162,24 +188,30 @@ class Tar:
             raise self._fault(at, "the file ends within a header")
         return data[:size]
 
-    def _check_tail(self) -> None:
-        """Read on to the end of the file: so the check sum of a compressed one is seen, and a second archive."""
+    def _tail(self) -> Ending:
+        """Read on to the end of the file: so the check sum of a compressed one is seen, and what lies there."""
         source = self._source
+        start = source.position
+        ending = Ending.MARKER
         while True:
             at = source.position
             block = bytes(source.read(_BLOCK_BYTES))
+            if block.strip(b"\0"):
+                ending = Ending.OTHER  # GNU tar passes over it as well
             if len(block) < _BLOCK_BYTES:
-                return
+                break
             if block == _ZEROS:
                 continue
             try:
                 _parse(block)
             except _HeaderError:
-                continue  # as GNU tar does
+                continue
             raise self._fault(
                 at,
                 "another archive begins behind the end of the first, where readers stop; make them files of their own",
             )
+        many = source.position - start > _MOST_PADDING_BYTES
+        return Ending.ZEROS if many and ending is Ending.MARKER else ending
 
     def _fault(self, at: int, what: str) -> SourceError:
         last = f"; the last good member is {_shown(self._last)}" if self._last else ""
@@ -204,9 +236,9 @@ def open_tar(path: str, *, chunk_bytes: int, start: int = 0, known: TarFile | No
         StorageError: It can't be read.
     """
     with storage_errors("read", path):
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = open_regular(path)
         try:
-            compression = compression_of(os.pread(fd, 8, 0), path)
+            compression = compression_of(os.pread(fd, HEAD_BYTES, 0), path)
             file = _identity(fd, path, compression)
             _check_same(file, known)
             yield Tar(file, open_bytes(fd, path, compression, chunk_bytes=chunk_bytes, start=start))
@@ -223,9 +255,9 @@ def is_tar(path: str) -> bool:
         StorageError: It can't be read.
     """
     with storage_errors("read", path):
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = open_regular(path)
         try:
-            source = open_bytes(fd, path, compression_of(os.pread(fd, 8, 0), path), chunk_bytes=_BLOCK_BYTES)
+            source = open_bytes(fd, path, compression_of(os.pread(fd, HEAD_BYTES, 0), path), chunk_bytes=_BLOCK_BYTES)
             _parse(bytes(source.read(_BLOCK_BYTES)))
         except (SourceError, _HeaderError):
             return False

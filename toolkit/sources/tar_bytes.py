@@ -1,20 +1,23 @@
-"""The bytes of a tar file, front to back: plain, gzip or zstd, as the content tells, in memory that is bounded.
+"""The bytes of a file, front to back: plain, gzip, bzip2, xz or zstd, as the content tells, in bounded memory.
 
 Knows nothing of tar headers, and writes nothing.
 """
 
 from __future__ import annotations
 
+import bz2
+import lzma
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 import numpy as np
 
 from toolkit.errors import SourceError, UsageError
 from toolkit.sources.inflate import GZIP, InflateError, inflate
+from toolkit.sources.scan import printable
 
-__all__ = ["Compression", "TarBytes", "compression_of", "open_bytes"]
+__all__ = ["HEAD_BYTES", "Compression", "TarBytes", "compression_of", "open_bytes"]
 
 # A plain tar is "", so that it is false.
 Compression = str
@@ -22,8 +25,14 @@ Compression = str
 _GZIP_MAGIC = b"\x1f\x8b"
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _ZSTD_SKIPPABLE = b"\x2a\x4d\x18"  # behind a byte 0x50 to 0x5f
-_REFUSED_MAGIC = {b"1AY&": "bzip2", b"\xfd7zXZ\0": "xz", b"PK\x03\x04": "zip", b"\x04\x22\x4d\x18": "lz4"}
+_BZIP2_MAGIC = b"BZh"
+_BZIP2_BLOCKS = (b"1AY&SY", b"\x17\x72\x45\x38\x50\x90")  # one of them comes behind the magic and a digit
+_XZ_MAGIC = b"\xfd7zXZ\0"
+_REFUSED_MAGIC = {b"PK\x03\x04": "zip", b"\x04\x22\x4d\x18": "lz4"}
+HEAD_BYTES = 10  # what compression_of() looks at
 _RAW_BYTES = 128 * 1024
+_PIECE_BYTES = 1024 * 1024
+_XZ_MEMORY_BYTES = 256 * 1024 * 1024  # xz -9 takes 65 MiB; a header may ask for 4 GiB
 
 
 class TarBytes(Protocol):
@@ -47,7 +56,7 @@ class TarBytes(Protocol):
 
 
 def compression_of(head: bytes, path: str) -> Compression:
-    """Return "gzip", "zstd" or "" for the first bytes of a file.
+    """Return "gzip", "bzip2", "xz", "zstd" or "" for the first HEAD_BYTES of a file.
 
     Raises:
         SourceError: It is compressed or packed in another way.
@@ -56,10 +65,17 @@ def compression_of(head: bytes, path: str) -> Compression:
         return "gzip"
     if head.startswith(_ZSTD_MAGIC) or (head[1:4] == _ZSTD_SKIPPABLE and head[0] >> 4 == 5):
         return "zstd"
+    # A member may be called BZh9…: so that alone is no bzip2.
+    if head.startswith(_BZIP2_MAGIC) and head[4:10] in _BZIP2_BLOCKS:
+        return "bzip2"
+    if head.startswith(_XZ_MAGIC):
+        return "xz"
     for magic, name in _REFUSED_MAGIC.items():
-        # bzip2's own magic is one that a member's name may begin with; its first block's comes four bytes behind.
-        if head[4 if name == "bzip2" else 0 :].startswith(magic):
-            raise SourceError(f"{path!r} is {name}: inputs may be plain, gzip or zstd. Make it a plain file again")
+        if head.startswith(magic):
+            raise SourceError(
+                f"{printable(path)!r} is {name}: inputs may be plain, gzip, bzip2, xz or zstd. "
+                "Make it a plain file again"
+            )
     return ""
 
 
@@ -79,7 +95,7 @@ def open_bytes(fd: int, path: str, compression: Compression, *, chunk_bytes: int
     if not compression:
         return _Plain(fd, start, chunk_bytes)
     raw = _Raw(fd, path)
-    inflated = _Inflated(raw, _gunzip(raw) if compression == "gzip" else _unzstd(raw))
+    inflated = _Inflated(raw, _UNPACK[compression](raw))
     inflated.skip_to(start)
     return inflated
 
@@ -204,7 +220,7 @@ class _Raw:
 
     def fault(self, what: str, unread: int = 0) -> SourceError:
         return SourceError(
-            f"{self.path!r}: {what} near byte {self.offset - unread} of the file. "
+            f"{printable(self.path)!r}: {what} near byte {self.offset - unread} of the file. "
             "Get or make the file again, or leave it out with --exclude"
         )
 
@@ -217,6 +233,37 @@ def _gunzip(raw: _Raw) -> Iterator[bytes]:
         raise raw.fault(str(error), error.unread) from error
 
 
+def _unbzip2(raw: _Raw) -> Iterator[bytes]:
+    return _unpack(raw, bz2.BZ2Decompressor)
+
+
+def _unxz(raw: _Raw) -> Iterator[bytes]:
+    return _unpack(raw, lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY_BYTES))
+
+
+def _unpack(raw: _Raw, make: Callable[[], bz2.BZ2Decompressor | lzma.LZMADecompressor]) -> Iterator[bytes]:
+    """Yield what bzip2 or xz streams, one behind the other, hold; zero bytes may follow each."""
+    data = raw.read()
+    while data:
+        stream = make()
+        while not stream.eof:
+            try:
+                piece = stream.decompress(data, _PIECE_BYTES)
+            except (OSError, lzma.LZMAError, EOFError, ValueError) as error:
+                raise raw.fault(f"the compressed data is damaged ({error})", len(data)) from error
+            if piece:
+                yield piece
+            data = b""
+            if stream.needs_input and not stream.eof:
+                data = raw.read()
+                if not data:
+                    raise raw.fault("the compressed data is cut short")
+        data = stream.unused_data or raw.read()
+        while data and not data.strip(b"\0"):
+            data = raw.read()
+        data = data.lstrip(b"\0")
+
+
 def _unzstd(raw: _Raw) -> Iterator[bytes]:
     """Yield what zstd frames, one behind the other, hold.
 
@@ -227,7 +274,7 @@ def _unzstd(raw: _Raw) -> Iterator[bytes]:
         import zstandard
     except ImportError as error:
         raise UsageError(
-            f"{raw.path!r} is zstd, and the package that reads it is missing: pip install zstandard"
+            f"{printable(raw.path)!r} is zstd, and the package that reads it is missing: pip install zstandard"
         ) from error
     context = zstandard.ZstdDecompressor()
     for parts in _zstd_frames(raw):
@@ -269,3 +316,11 @@ def _zstd_parts(raw: _Raw) -> Iterator[bytes]:
         yield header + raw.take(1 if bits >> 1 & 3 == 1 else bits >> 3)
     if flags[0] >> 2 & 1:
         yield raw.take(4)
+
+
+_UNPACK: dict[Compression, Callable[[_Raw], Iterator[bytes]]] = {
+    "gzip": _gunzip,
+    "bzip2": _unbzip2,
+    "xz": _unxz,
+    "zstd": _unzstd,
+}

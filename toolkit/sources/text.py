@@ -17,22 +17,32 @@ from toolkit.sources.files import InputFile, find_files, group_by_split
 from toolkit.sources.options import SourceKind, SourceOptions
 from toolkit.sources.reject import Reject
 from toolkit.sources.scan import is_utf8, printable
-from toolkit.sources.text_files import TextPart, cut_lines, identity, is_compressed, read_lines, read_whole
+from toolkit.sources.skips import FILE_REASONS, Skips
+from toolkit.sources.text_files import (
+    BYTE_ORDER_MARK,
+    LARGEST_BYTES,
+    TextPart,
+    cut_lines,
+    identity,
+    is_blank,
+    is_compressed,
+    read_lines,
+    read_whole,
+)
 
 __all__ = ["TextSource", "looks_like_text"]
 
 _LINES = (".jsonl", ".ndjson", ".json")
 _PLAIN = (".txt", ".text", ".md")
-_PACKED = ("", ".gz", ".zst")
+_PACKED = ("", ".gz", ".bz2", ".xz", ".zst")
 _LINE_SUFFIXES = tuple(stem + packed for stem in _LINES for packed in _PACKED)
 _PLAIN_SUFFIXES = tuple(stem + packed for stem in _PLAIN for packed in _PACKED)
 _SUFFIXES = (*_LINE_SUFFIXES, *_PLAIN_SUFFIXES)
 _TEXT = "text"
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
-# The text of a document's bytes, and its key where a field has one; None stands for bytes that are too many.
-_Decoder = Callable[[bytes | None], tuple[str, str | None]]
+# The text of a document's bytes, and its key where a field has one.
+_Decoder = Callable[[bytes], tuple[str, str | None]]
 
 
 class _UnfitError(ValueError):
@@ -46,7 +56,7 @@ class _Payload:
 
 
 class TextSource(Source):
-    """Files named *.jsonl, *.ndjson, *.json (JSON lines) or *.txt, *.text, *.md, plain or .gz or .zst."""
+    """Files named *.jsonl, *.ndjson, *.json (JSON lines) or *.txt, *.text, *.md, plain or .gz, .bz2, .xz or .zst."""
 
     def __init__(self, options: SourceOptions) -> None:
         options.refuse(
@@ -56,19 +66,24 @@ class TextSource(Source):
             raise UsageError(f"--rename {one}: a source of kind text has the column {_TEXT!r} and no other")
         self._options = options
         self._field = options.text_column or _TEXT
+        self._most = min(options.max_value_bytes, LARGEST_BYTES)
 
     def survey(self) -> Survey:
         """List the files; large plain ones are read once, to number their lines."""
         options = self._options
-        files = find_files(options.paths, _SUFFIXES, include=options.include, exclude=options.exclude)
+        skips = Skips(FILE_REASONS)
+        files = find_files(options, looks_like_text, None, skips)  # content tells nothing
         for file in files:
-            if not file.name.endswith(_SUFFIXES):
+            if not looks_like_text(file.name):
                 raise SourceError(
-                    f"{printable(file.path)!r}: a text file is called *{', *'.join(_LINES + _PLAIN)}, with .gz or .zst "
-                    "behind it when it is compressed: the name says what its lines are"
+                    f"{printable(file.path)!r}: a text file is called *{', *'.join(_LINES + _PLAIN)}, with "
+                    f"{', '.join(_PACKED[1:])} behind it when it is compressed: the name says what its lines are"
                 )
             if not is_utf8(file.name):
                 raise SourceError(f"the file name {printable(file.path)!r} is not valid UTF-8: rename it")
+        for file in files:
+            if not file.name.lower().endswith(_PLAIN_SUFFIXES) and is_blank(file.path):
+                skips.add("empty", file.name)
         groups = group_by_split(files, options.split)
         return Survey(
             columns=(Column(name=_TEXT, kind=Kind.TEXT, arrow_type=str(pa.string())),),
@@ -76,6 +91,8 @@ class TextSource(Source):
             classes={},
             splits=tuple(groups),
             slices=tuple(part for split, members in groups.items() for part in self._cut(split, members)),
+            skipped=skips.counts,
+            skipped_names=skips.names,
             options={
                 "exclude": [printable(pattern) for pattern in options.exclude],
                 "include": [printable(pattern) for pattern in options.include],
@@ -95,7 +112,7 @@ class TextSource(Source):
         for place in payload.parts:
             done = 0
             decode = self._decoder(place)
-            for where, consumed, data in _documents(place):
+            for where, consumed, data in _documents(place, self._most):
                 if left == 0:
                     break
                 left = None if left is None else left - 1
@@ -104,6 +121,8 @@ class TextSource(Source):
                     done = consumed
                 key = place.name + where
                 try:
+                    if data is None:
+                        raise _UnfitError(f"more bytes than a value may have ({self._most}): see --max-value-bytes")
                     text, own_key = decode(data)
                     rows.add(own_key or key, text)
                 except _UnfitError as error:
@@ -115,7 +134,11 @@ class TextSource(Source):
         return part.source
 
     def _decoder(self, part: TextPart) -> _Decoder:
-        return _decode_text if part.name.endswith(_PLAIN_SUFFIXES) else _line_decoder(self._field, self._options.key)
+        return (
+            _decode_text
+            if part.name.lower().endswith(_PLAIN_SUFFIXES)
+            else _line_decoder(self._field, self._options.key)
+        )
 
     def _cut(self, split: str, files: Sequence[InputFile]) -> Iterator[Slice]:
         """Group small files, cut large plain ones between lines; compressed files and texts stay whole."""
@@ -139,7 +162,7 @@ class TextSource(Source):
 
     def _parts(self, files: Sequence[InputFile]) -> Iterator[TextPart]:
         for file in files:
-            large = file.bytes > self._options.slice_bytes and file.name.endswith(_LINE_SUFFIXES)
+            large = file.bytes > self._options.slice_bytes and file.name.lower().endswith(_LINE_SUFFIXES)
             if large and not is_compressed(file.path):
                 yield from cut_lines(file.path, file.name, self._options.slice_bytes)
             else:
@@ -153,7 +176,7 @@ class TextSource(Source):
 
 def looks_like_text(path: str) -> bool:
     """Tell whether a file is called as text files are: their content doesn't tell."""
-    return path.endswith(_SUFFIXES)
+    return path.lower().endswith(_SUFFIXES)
 
 
 class _RowsBuilder:
@@ -190,22 +213,20 @@ def _span(part: TextPart) -> int:
     return (part.size if part.end is None else part.end) - part.start
 
 
-def _documents(part: TextPart) -> Iterator[tuple[str, int, bytes | None]]:
+def _documents(part: TextPart, most: int) -> Iterator[tuple[str, int, bytes | None]]:
     """Yield where in the file each document is ("" for a whole one), bytes of the part read so far, and its bytes."""
-    if part.name.endswith(_PLAIN_SUFFIXES):
-        yield "", _span(part), read_whole(part)
+    if part.name.lower().endswith(_PLAIN_SUFFIXES):
+        yield "", _span(part), read_whole(part, most)
         return
-    for line in read_lines(part):
+    for line in read_lines(part, most):
         data = line.data
         if line.number == 1 and data is not None:
-            data = data.removeprefix(_BYTE_ORDER_MARK)
+            data = data.removeprefix(BYTE_ORDER_MARK)
         if data is None or data.strip():  # blank lines are none
             yield f"#{line.number}", max(0, line.consumed - part.start), data
 
 
-def _decode_text(data: bytes | None) -> tuple[str, str | None]:
-    if data is None:
-        raise _UnfitError("more than 1 GiB: cut it into several documents")
+def _decode_text(data: bytes) -> tuple[str, str | None]:
     try:
         return data.decode("utf-8-sig"), None
     except UnicodeDecodeError as error:
@@ -222,15 +243,15 @@ def _line_decoder(field: str, key: str | None) -> _Decoder:
     # Made here, since the fields are named by the user.
     decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(msgspec.defstruct("Line", fields, rename=names))
 
-    def decode(data: bytes | None) -> tuple[str, str | None]:
-        if data is None:
-            raise _UnfitError("more than 1 GiB in one line")
+    def decode(data: bytes) -> tuple[str, str | None]:
         try:
             line = decoder.decode(data)
         except msgspec.ValidationError as error:
             raise _UnfitError(str(error)[:1].lower() + str(error)[1:]) from error
         except msgspec.DecodeError as error:
             raise _UnfitError(f"not valid JSON: {error}") from error
+        except RecursionError as error:
+            raise _UnfitError("its JSON is nested too deeply") from error
         except UnicodeDecodeError as error:
             raise _UnfitError(f"not valid UTF-8 ({error.reason})") from error
         return line.text, None if key is None else str(line.key)

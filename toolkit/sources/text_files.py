@@ -1,4 +1,4 @@
-"""Text files as they lie: whole, or line by line with the number of each; plain, gzip or zstd; in bounded memory.
+"""Text files as they lie: whole, or line by line with the number of each; plain or compressed; in bounded memory.
 
 Knows nothing of JSON and rows.
 """
@@ -12,14 +12,28 @@ from dataclasses import dataclass
 
 from toolkit.errors import SourceError
 from toolkit.sources.base import PIECE_BYTES
+from toolkit.sources.regular import check_regular, open_file, open_regular
 from toolkit.sources.scan import printable
-from toolkit.sources.tar_bytes import TarBytes, compression_of, open_bytes
+from toolkit.sources.tar_bytes import HEAD_BYTES, TarBytes, compression_of, open_bytes
 from toolkit.storage.local import storage_errors
 
-__all__ = ["Line", "TextPart", "cut_lines", "identity", "is_compressed", "read_lines", "read_whole"]
+__all__ = [
+    "BYTE_ORDER_MARK",
+    "LARGEST_BYTES",
+    "Line",
+    "TextPart",
+    "cut_lines",
+    "identity",
+    "is_blank",
+    "is_compressed",
+    "read_lines",
+    "read_whole",
+]
 
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_LOOKED_AT_BYTES = 4096
 _COUNTED_BYTES = 1024 * 1024
-_LARGEST_BYTES = 1 << 30  # of a document: a few of them must fit an Arrow array
+LARGEST_BYTES = 1 << 30  # of a document: a few of them must fit an Arrow array
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,21 +64,43 @@ class Line:
 def identity(path: str) -> tuple[int, int]:
     """Return size and time of a file."""
     with storage_errors("read", path):
-        state = os.stat(path)
+        state = check_regular(path)
     return state.st_size, state.st_mtime_ns
 
 
 def is_compressed(path: str) -> bool:
-    """Tell whether a file is gzip or zstd, by its first bytes."""
-    with storage_errors("read", path), open(path, "rb") as file:
-        return bool(compression_of(file.read(8), path))
+    """Tell whether a file is compressed, by its first bytes."""
+    with storage_errors("read", path), open_file(path) as file:
+        return bool(compression_of(file.read(HEAD_BYTES), path))
+
+
+def is_blank(path: str) -> bool:
+    """Tell whether a file, compressed or not, holds white space alone. Reads up to the first other byte.
+
+    Raises:
+        SourceError: Its compressed data are damaged.
+        StorageError: It can't be read.
+    """
+    with storage_errors("read", path):
+        fd = open_regular(path)
+        try:
+            compression = compression_of(os.pread(fd, HEAD_BYTES, 0), path)
+            source = open_bytes(fd, path, compression, chunk_bytes=_LOOKED_AT_BYTES)
+            data = bytes(source.read(_LOOKED_AT_BYTES)).removeprefix(BYTE_ORDER_MARK)
+            while not data.strip():
+                data = bytes(source.read(_LOOKED_AT_BYTES))
+                if not data:
+                    return True
+            return False
+        finally:
+            os.close(fd)
 
 
 def cut_lines(path: str, name: str, most: int) -> Iterator[TextPart]:
     """Cut a plain file between lines into parts of about `most` bytes. Reads it once, to number the lines."""
     size, mtime_ns = identity(path)
     start, first, at, lines = 0, 1, 0, 1
-    with storage_errors("read", path), open(path, "rb", buffering=0) as file:
+    with storage_errors("read", path), open_file(path) as file:
         while data := file.read(_COUNTED_BYTES):
             while at + len(data) - start >= most:
                 # The first line end at or behind the size: a part has one line at least.
@@ -83,8 +119,8 @@ def cut_lines(path: str, name: str, most: int) -> Iterator[TextPart]:
         yield TextPart(path, name, size, mtime_ns, start, None, first)
 
 
-def read_lines(part: TextPart) -> Iterator[Line]:
-    """Yield the lines of a part.
+def read_lines(part: TextPart, most: int) -> Iterator[Line]:
+    """Yield the lines of a part; of one with more than `most` bytes no data.
 
     Raises:
         SourceError: The file was changed since it was listed, or its compressed data are damaged.
@@ -101,34 +137,34 @@ def read_lines(part: TextPart) -> Iterator[Line]:
                 break
             at = 0
             while (found := data.find(b"\n", at)) >= 0:
-                yield Line(number, _joined(rest, waiting, data[at:found]), source.consumed)
+                yield Line(number, _joined(rest, waiting, data[at:found], most), source.consumed)
                 rest, waiting, at, number = [], 0, found + 1, number + 1
             waiting += len(data) - at
-            if waiting <= _LARGEST_BYTES:
+            if waiting <= most:
                 rest.append(data[at:])
         if waiting:
-            yield Line(number, _joined(rest, waiting, b""), source.consumed)
+            yield Line(number, _joined(rest, waiting, b"", most), source.consumed)
 
 
-def read_whole(part: TextPart) -> bytes | None:
-    """Return a file's bytes; None when they are too many to be a value. Raises as read_lines."""
+def read_whole(part: TextPart, most: int) -> bytes | None:
+    """Return a file's bytes; None when they are more than `most`. Raises as read_lines."""
     with _opened(part) as source:
         pieces = []
         total = 0
         while data := bytes(source.read(PIECE_BYTES)):
             total += len(data)
-            if total <= _LARGEST_BYTES:
+            if total <= most:
                 pieces.append(data)
-    return b"".join(pieces) if total <= _LARGEST_BYTES else None
+    return b"".join(pieces) if total <= most else None
 
 
 @contextmanager
 def _opened(part: TextPart) -> Iterator[TarBytes]:
     with storage_errors("read", part.path):
-        fd = os.open(part.path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = open_regular(part.path)
         try:
             _check(part, fd)
-            compression = compression_of(os.pread(fd, 8, 0), part.path)
+            compression = compression_of(os.pread(fd, HEAD_BYTES, 0), part.path)
             yield open_bytes(fd, part.path, compression, chunk_bytes=PIECE_BYTES, start=part.start)
             _check(part, fd)
         finally:
@@ -141,8 +177,8 @@ def _check(part: TextPart, fd: int) -> None:
         raise SourceError(f"{printable(part.path)!r} was changed during the pack: nothing of it is right. Pack again")
 
 
-def _joined(rest: list[bytes], waiting: int, last: bytes) -> bytes | None:
-    if waiting + len(last) > _LARGEST_BYTES:
+def _joined(rest: list[bytes], waiting: int, last: bytes, most: int) -> bytes | None:
+    if waiting + len(last) > most:
         return None
     line = b"".join([*rest, last]) if rest else last
     return line.removesuffix(b"\r")

@@ -18,10 +18,13 @@ from numpy.typing import NDArray
 from toolkit.errors import SourceError, UsageError
 from toolkit.format.arrays import to_array
 from toolkit.format.schema import TokenEncoding, token_column, token_type
-from toolkit.sources.base import PIECE_BYTES, Rows, Slice, Source, Survey, rows_schema
-from toolkit.sources.files import InputFile, find_files, group_by_split
+from toolkit.sources.base import PIECE_BYTES, Rows, Slice, Source, Survey, rows_schema, too_large
+from toolkit.sources.files import InputFile, ends_with, find_files, group_by_split
 from toolkit.sources.options import SourceKind, SourceOptions
+from toolkit.sources.regular import open_file, open_regular
+from toolkit.sources.reject import Reject
 from toolkit.sources.scan import printable
+from toolkit.sources.skips import FILE_REASONS, Skips
 from toolkit.sources.text_files import identity
 from toolkit.sources.text_tokenized import TOKENS, token_array
 from toolkit.storage.local import read_range, storage_errors
@@ -32,6 +35,8 @@ _FOOTER = struct.Struct("<qq8s8s")
 _MAGIC = b"ROXXEL02"
 _SUFFIXES = (".rox",)
 _MOST_VOCABULARY = 1 << 32
+
+_Document = NDArray[np.uint32] | int  # its ids; or how many bytes it has, when these are too many
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +78,12 @@ class RoxxelSource(Source):
     def survey(self) -> Survey:
         """Read the footers and all ids once: nothing else tells how large they are."""
         options = self._options
-        files = find_files(options.paths, _SUFFIXES, include=options.include, exclude=options.exclude)
+        skips = Skips(FILE_REASONS)
+        files = find_files(options, ends_with(_SUFFIXES), looks_like_roxxel, skips)
         groups = group_by_split(files, options.split)
         known = {file.path: _read_footer(file) for file in files}
-        highest = max((_highest(file) for file in known.values()), default=0)
+        most, whole = options.max_value_bytes, self._eos is None
+        highest = max((_highest(file, most, whole=whole) for file in known.values()), default=0)
         vocabulary = max(highest, self._eos or 0) + 1
         return Survey(
             columns=(token_column(TOKENS, TokenEncoding(vocabulary=vocabulary, eos=self._eos)),),
@@ -86,6 +93,8 @@ class RoxxelSource(Source):
             slices=tuple(
                 part for split, of in groups.items() for part in self._cut(split, [known[file.path] for file in of])
             ),
+            skipped=skips.counts,
+            skipped_names=skips.names,
             options={
                 "eos": self._eos,
                 "exclude": [printable(pattern) for pattern in options.exclude],
@@ -101,13 +110,21 @@ class RoxxelSource(Source):
         schema = rows_schema(survey)
         name = printable(payload.file.name)
         number = payload.first
-        for documents, nbytes in _documents(payload, self._eos):
-            keys = to_array([f"{name}#{number + i}" for i in range(len(documents))], pa.string())
-            number += len(documents)
-            ends = np.cumsum([0, *map(len, documents)], dtype=np.int64)
-            ids = np.concatenate([*documents, np.empty(0, np.uint32)])
-            arrays = [keys, token_array(ends, ids, survey.columns[0])]
-            yield Rows(pa.RecordBatch.from_arrays(arrays, schema=schema), (), nbytes)
+        path, most = printable(payload.file.path), self._options.max_value_bytes
+        pieces = _blocks(payload, most) if self._eos is None else _cut_documents(payload, self._eos, most)
+        for found, nbytes in pieces:
+            keys = [f"{name}#{number + i}" for i in range(len(found))]
+            number += len(found)
+            documents = {key: one for key, one in zip(keys, found, strict=True) if not isinstance(one, int)}
+            rejects = [
+                Reject(path, key, too_large(one, most))
+                for key, one in zip(keys, found, strict=True)
+                if isinstance(one, int)
+            ]
+            ends = np.cumsum([0, *map(len, documents.values())], dtype=np.int64)
+            ids = np.concatenate([*documents.values(), np.empty(0, np.uint32)])
+            arrays = [to_array(list(documents), pa.string()), token_array(ends, ids, survey.columns[0])]
+            yield Rows(pa.RecordBatch.from_arrays(arrays, schema=schema), tuple(rejects), nbytes)
 
     def place(self, part: Slice, key: str) -> str:
         """Return the path of the slice's file."""
@@ -128,7 +145,7 @@ class RoxxelSource(Source):
 
 def looks_like_roxxel(path: str) -> bool:
     """Tell whether a file ends as a ROXXEL02 file does."""
-    with storage_errors("read", path), open(path, "rb") as file:
+    with storage_errors("read", path), open_file(path) as file:
         if file.seek(0, os.SEEK_END) < _FOOTER.size:
             return False
         file.seek(-len(_MAGIC), os.SEEK_END)
@@ -140,7 +157,7 @@ def _read_footer(file: InputFile) -> _File:
     shown = printable(file.path)
     if not looks_like_roxxel(file.path):
         raise SourceError(f"{shown!r} doesn't end as a ROXXEL02 file does: it is cut short, or another kind of file")
-    with storage_errors("read", file.path), open(file.path, "rb") as opened:
+    with storage_errors("read", file.path), open_file(file.path) as opened:
         opened.seek(-_FOOTER.size, os.SEEK_END)
         blocks, data_bytes, name, _ = _FOOTER.unpack(opened.read())
     if blocks < 0 or data_bytes < 0 or data_bytes + 8 * blocks + _FOOTER.size != size:
@@ -153,10 +170,10 @@ def _read_footer(file: InputFile) -> _File:
     return _File(file.path, file.name, size, mtime_ns, text, blocks, data_bytes)
 
 
-def _highest(file: _File) -> int:
+def _highest(file: _File, most: int, *, whole: bool) -> int:
     highest = 0
-    for _, ids in _pieces(file, 0, file.blocks):
-        if len(ids):
+    for _, ids in _pieces(file, 0, file.blocks, most, whole=whole):
+        if ids is not None and len(ids):
             low, high = int(ids.min()), int(ids.max())
             if low < 0 or high >= _MOST_VOCABULARY:
                 wrong = low if low < 0 else high
@@ -168,30 +185,49 @@ def _highest(file: _File) -> int:
     return highest
 
 
-def _documents(payload: _Payload, eos: int | None) -> Iterator[tuple[list[NDArray[np.uint32]], int]]:
-    """Yield documents in pieces, with the bytes read for them: a block each, or what ends behind `eos`."""
-    rest = np.empty(0, np.uint32)
-    for lengths, ids in _pieces(payload.file, payload.first, payload.blocks):
-        nbytes = ids.nbytes
-        ids = ids.astype(np.uint32)
-        if eos is None:
-            yield np.split(ids, np.cumsum(lengths)[:-1]), nbytes
-            continue
-        *whole, tail = np.split(ids, np.flatnonzero(ids == eos) + 1)
-        if whole:
-            whole[0] = np.concatenate((rest, whole[0]))
-            rest = np.empty(0, np.uint32)
-        rest = np.concatenate((rest, tail))
-        yield whole, nbytes
-    if len(rest):
-        yield [rest], 0
+def _blocks(payload: _Payload, most: int) -> Iterator[tuple[list[_Document], int]]:
+    """Yield blocks in pieces, with the bytes read for them; for a block of more than `most` bytes, how many it has."""
+    width = np.dtype(payload.file.dtype).itemsize
+    for lengths, ids in _pieces(payload.file, payload.first, payload.blocks, most, whole=True):
+        if ids is None:
+            yield [lengths[0] * width], 0
+        else:
+            parts = np.split(ids.astype(np.uint32), np.cumsum(lengths)[:-1])
+            yield [len(part) * width if len(part) * width > most else part for part in parts], ids.nbytes
 
 
-def _pieces(file: _File, first: int, blocks: int) -> Iterator[tuple[list[int], NDArray[np.generic]]]:
-    """Yield the ids of blocks in pieces of a few MiB, with the number of ids in each block."""
+def _cut_documents(payload: _Payload, eos: int, most: int) -> Iterator[tuple[list[_Document], int]]:
+    """Yield what ends behind `eos`, as _blocks() does blocks."""
+    width = np.dtype(payload.file.dtype).itemsize
+    rest: list[NDArray[np.uint32]] = []
+    size = 0  # of the rest, in the file
+    for _, ids in _pieces(payload.file, payload.first, payload.blocks, most, whole=False):
+        if ids is None:
+            raise TypeError("a piece of a block is never too large")
+        done: list[_Document] = []
+        *ends, tail = np.split(ids.astype(np.uint32), np.flatnonzero(ids == eos) + 1)
+        for part in ends:
+            size += len(part) * width
+            done.append(size if size > most else np.concatenate([*rest, part]))
+            rest, size = [], 0
+        size += len(tail) * width
+        rest = [] if size > most else [*rest, tail]
+        yield done, ids.nbytes
+    if size:
+        yield [size if size > most else np.concatenate(rest)], 0
+
+
+def _pieces(
+    file: _File, first: int, blocks: int, most: int, *, whole: bool
+) -> Iterator[tuple[list[int], NDArray[np.generic] | None]]:
+    """Yield the ids of blocks in pieces of a few MiB, with the number of ids in each block.
+
+    With `whole`, a block is in one piece; a large one of more than `most` bytes is None. Otherwise a block may lie in
+    several pieces, and the numbers mean nothing.
+    """
     width = np.dtype(file.dtype).itemsize
     with storage_errors("read", file.path):
-        fd = os.open(file.path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = open_regular(file.path)
         try:
             state = os.fstat(fd)
             if (state.st_size, state.st_mtime_ns) != (file.size, file.mtime_ns):
@@ -203,17 +239,21 @@ def _pieces(file: _File, first: int, blocks: int) -> Iterator[tuple[list[int], N
             while at < first + blocks:
                 count = min(first + blocks - at, PIECE_BYTES // 8)
                 ends = np.frombuffer(read_range(fd, file.data_bytes + 8 * at, 8 * count), "<i8")
-                lengths = np.diff(ends, prepend=start)
-                if (lengths < 0).any() or int(ends[-1]) > file.data_bytes or (lengths % width).any():
+                # Compared, not subtracted: a difference may wrap around.
+                starts = np.concatenate(([start], ends[:-1]))
+                if (ends < starts).any() or int(ends[-1]) > file.data_bytes or ((ends - starts) % width).any():
                     raise SourceError(
                         f"{printable(file.path)!r}: its blocks aren't whole ids of {file.dtype} one behind the other"
                     )
                 taken = max(1, int(np.searchsorted(ends, start + PIECE_BYTES, side="right")))
                 stop = int(ends[taken - 1])
-                yield (
-                    (lengths[:taken] // width).tolist(),
-                    np.frombuffer(read_range(fd, start, stop - start), file.dtype),
-                )
+                counts = ((ends - starts)[:taken] // width).tolist()
+                if whole and taken == 1 and stop - start > max(most, PIECE_BYTES):
+                    yield counts, None
+                else:
+                    step = max(1, stop - start) if whole else PIECE_BYTES
+                    for begin in range(start, max(stop, start + 1), step):
+                        yield counts, np.frombuffer(read_range(fd, begin, min(step, stop - begin)), file.dtype)
                 at, start = at + taken, stop
         finally:
             os.close(fd)

@@ -15,9 +15,9 @@ from toolkit.format.schema import KEY, Column, Kind, token_column, token_type
 from toolkit.sources.base import Rows, Slice, Source, Survey, rows_schema
 from toolkit.sources.options import SourceKind, SourceOptions
 from toolkit.sources.reject import Reject
-from toolkit.sources.text_tokenizer import load_tokenizer
+from toolkit.sources.text_tokenizer import BYTES, load_tokenizer
 
-__all__ = ["TOKENS", "TokenizedSource", "token_array"]
+__all__ = ["TOKENS", "TokenizedSource", "check_tokenized", "text_options", "token_array"]
 
 TOKENS = "tokens"  # the column
 _TEXT = "text"
@@ -32,27 +32,14 @@ class TokenizedSource(Source):
     """Reads the text column of another source, and gives tokens in its place: one document a row, nothing else."""
 
     def __init__(self, kind: SourceKind, options: SourceOptions, make: Callable[[SourceOptions], Source]) -> None:
-        """`make` makes the source of texts from options without a tokenizer.
+        """`make` makes the source of texts from options without a tokenizer, which check_tokenized() has seen.
 
         Raises:
-            UsageError: An option chooses columns, which a dataset of tokens hasn't.
+            NotFoundError, UsageError, SourceError: As load_tokenizer.
         """
-        if kind in (SourceKind.IMAGEFOLDER, SourceKind.ROXXEL):
-            what = "has no text" if kind is SourceKind.IMAGEFOLDER else "has token ids already"
-            raise UsageError(f"--tokenizer: a source of kind {kind.value} {what}: leave it out")
-        for name in ("mapping", "columns", "rename", "kinds", "classes"):
-            if getattr(options, name):
-                flag = {"mapping": "map", "kinds": "kind"}.get(name, name)
-                raise UsageError(
-                    f"--{flag} means nothing with --tokenizer, which packs one column of tokens: leave it out"
-                )
         self._tokenizer = load_tokenizer(options.tokenizer or "", eos=options.eos, eos_token=options.eos_token)
-        field = options.text_column or _TEXT
-        plain = dataclasses.replace(options, tokenizer=None, eos=False, eos_token=None)
-        if kind is not SourceKind.TEXT:
-            plain = dataclasses.replace(plain, text_column=None, columns=(field,))
-        self._inner = make(plain)
-        self._field = field
+        self._inner = make(text_options(kind, options))
+        self._field = options.text_column or _TEXT
 
     def survey(self) -> Survey:
         """Survey the source of texts."""
@@ -69,10 +56,13 @@ class TokenizedSource(Source):
             splits=inner.splits,
             slices=inner.slices,
             skipped=inner.skipped,
+            skipped_names=inner.skipped_names,
             rejects=inner.rejects,
             options={**inner.options, "text_column": self._field},
             shuffled=inner.shuffled,
             tables=self._tokenizer.tables,
+            left_out=inner.left_out,
+            warnings=inner.warnings,
             inner=inner,
         )
 
@@ -96,6 +86,27 @@ class TokenizedSource(Source):
     def place(self, part: Slice, key: str) -> str:
         """Return what the source of texts does."""
         return self._inner.place(part, key)
+
+
+def check_tokenized(kind: SourceKind, options: SourceOptions) -> None:
+    """Raise UsageError when the kind has no texts to tokenise, or an option means nothing for tokens."""
+    if kind in (SourceKind.IMAGEFOLDER, SourceKind.ROXXEL):
+        what = "has no text" if kind is SourceKind.IMAGEFOLDER else "has token ids already"
+        raise UsageError(f"--tokenizer: a source of kind {kind.value} {what}: leave it out")
+    for name in ("mapping", "columns", "rename", "kinds", "classes"):
+        if getattr(options, name):
+            flag = {"mapping": "map", "kinds": "kind"}.get(name, name)
+            raise UsageError(f"--{flag} means nothing with --tokenizer, which packs one column of tokens: leave it out")
+    if options.tokenizer == BYTES:
+        load_tokenizer(BYTES, eos=options.eos, eos_token=options.eos_token)
+
+
+def text_options(kind: SourceKind, options: SourceOptions) -> SourceOptions:
+    """Return the options of the source of texts, which knows of no tokenizer."""
+    plain = dataclasses.replace(options, tokenizer=None, eos=False, eos_token=None)
+    if kind is SourceKind.TEXT:
+        return plain
+    return dataclasses.replace(plain, text_column=None, columns=(options.text_column or _TEXT,))
 
 
 def token_array(ends: NDArray[np.int64], ids: NDArray[np.generic], column: Column) -> pa.Array:

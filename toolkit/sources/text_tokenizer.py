@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import json
+import math
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +17,7 @@ from toolkit.errors import NotFoundError, SourceError, UsageError, did_you_mean
 from toolkit.format.schema import TokenEncoding
 from toolkit.format.tables import encode_tokenizer_table, sha256
 from toolkit.storage.local import storage_errors
+from toolkit.storage.places import local_path
 
 __all__ = ["BYTES", "ByteTokenizer", "FileTokenizer", "Tokenizer", "load_tokenizer", "parse_tokenizer"]
 
@@ -22,6 +26,7 @@ _BYTE_IDS = 256
 _EOS_NAMES = ("<|endoftext|>", "</s>", "<eos>", "<|end_of_text|>", "<|eos|>", "[EOS]", "<EOS>")
 # An encoding takes a hundred bytes a token and more while it is made.
 _ENCODED_BYTES = 1024 * 1024
+_MOST_GROWTH = 64  # of a token's text when a stranger's file decodes it; a byte becomes a U+FFFD, three
 
 
 class Tokenizer(ABC):
@@ -83,9 +88,13 @@ class FileTokenizer(Tokenizer):
                 f"--tokenizer {BYTES}"
             ) from error
         try:
-            self._loaded = Loaded.from_buffer(file)
+            with _panics(name):
+                self._loaded = Loaded.from_buffer(file)
+        except SourceError:
+            raise
         except Exception as error:  # the package raises plain Exception
             raise SourceError(f"{name!r} is no tokenizer.json: {error}") from error
+        self._name = name
         # A dataset has whole documents: what a file says about cutting and filling up is for a model's input.
         self._loaded.no_truncation()
         self._loaded.no_padding()
@@ -117,10 +126,12 @@ class FileTokenizer(Tokenizer):
 
     def decode(self, ids: Sequence[int]) -> str:
         """See Tokenizer.decode."""
-        return str(self._loaded.decode(list(ids), skip_special_tokens=False))
+        with _panics(self._name):
+            return str(self._loaded.decode(list(ids), skip_special_tokens=False))
 
     def _encode(self, texts: list[str]) -> list[NDArray[np.uint32]]:
-        made = self._loaded.encode_batch_fast(texts, add_special_tokens=False) if texts else []
+        with _panics(self._name):
+            made = self._loaded.encode_batch_fast(texts, add_special_tokens=False) if texts else []
         return [np.asarray(one.ids, np.uint32) for one in made]
 
     def _eos(self, ids: dict[str, int], token: str | None) -> int:
@@ -151,6 +162,7 @@ def load_tokenizer(given: str | os.PathLike[str], *, eos: bool = False, eos_toke
         if eos_token is not None:
             raise UsageError("--eos-token: bytes have no named tokens; --eos puts id 256 behind each text")
         return ByteTokenizer(eos=eos)
+    name = local_path(name, "nothing is downloaded; give a tokenizer.json")
     if not os.path.isfile(name):
         hint = did_you_mean(name, [BYTES])
         raise NotFoundError(f"no tokenizer file at {name!r}.{hint} Nothing is downloaded: give a tokenizer.json")
@@ -160,10 +172,50 @@ def load_tokenizer(given: str | os.PathLike[str], *, eos: bool = False, eos_toke
 
 
 def parse_tokenizer(encoding: TokenEncoding, file: bytes | None) -> Tokenizer | None:
-    """Return a dataset's own tokenizer, from its encoding and the file in its tokenizer table; None for ready ids."""
+    """Return a dataset's own tokenizer, from its encoding and the file in its tokenizer table.
+
+    None for ready ids, and for a file whose decoder could make texts of any length or search them without end.
+    """
     if encoding.tokenizer == BYTES:
         return ByteTokenizer(eos=encoding.eos is not None)
-    return None if file is None else FileTokenizer(file, "the dataset's tokenizer")
+    return None if file is None or not _decodes_in_bounds(file) else FileTokenizer(file, "the dataset's tokenizer")
+
+
+@contextlib.contextmanager
+def _panics(name: str) -> Iterator[None]:
+    """Turn a panic of the package into a SourceError: it is a BaseException of no module that can be imported."""
+    try:
+        yield
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise
+        raise SourceError(f"{name!r} is no tokenizer.json that the package tokenizers can use: {error}") from error
+
+
+def _decodes_in_bounds(file: bytes) -> bool:
+    """Tell whether a tokenizer.json decodes ids to a text that is not much longer than their tokens, and soon."""
+    try:
+        value = json.loads(file)
+        return not isinstance(value, dict) or _growth(value.get("decoder")) <= _MOST_GROWTH
+    except (ValueError, RecursionError):  # the package says what is wrong
+        return True
+
+
+def _growth(decoder: object) -> float:
+    """Return how many times longer a decoder makes a text at the most; infinite if it searches for a regex."""
+    if not isinstance(decoder, dict):
+        return 1
+    if isinstance(inner := decoder.get("decoders"), list):
+        return math.prod(map(_growth, inner))
+    if decoder.get("type") == "Replace":
+        pattern = decoder.get("pattern")
+        found = pattern.get("String") if isinstance(pattern, dict) else None
+        if not isinstance(found, str):
+            return math.inf
+        content = str(decoder.get("content")).encode("utf-8", "replace")
+        return max(1, (1 + len(content)) if not found else len(content) / len(found.encode("utf-8", "replace")))
+    texts = [value for name, value in decoder.items() if name != "type" and isinstance(value, str)]
+    return 1 if all(texts) else 2  # what is put for an empty text comes before every character
 
 
 def _with_eos(

@@ -9,7 +9,6 @@ A sample that lacks a feature is rejected, unless --missing says null or skip. `
 from __future__ import annotations
 
 import contextlib
-import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -26,6 +25,7 @@ from toolkit.sources.fields import Chosen, Field, choose_fields, make_column
 from toolkit.sources.files import InputFile, find_files, group_by_split
 from toolkit.sources.options import Missing, SourceKind, SourceOptions
 from toolkit.sources.scan import printable
+from toolkit.sources.skips import FILE_REASONS, Skips
 from toolkit.sources.state import FileState, changed, check_unchanged
 from toolkit.sources.tfrecord_example import Features, NotAnExampleError, Wanted, parser
 from toolkit.sources.tfrecord_records import RecordFile, is_named_tfrecord, looks_like_tfrecord
@@ -70,12 +70,13 @@ class TFRecordSource(Source):
     def survey(self) -> Survey:
         """Read all records once: find the features and their types, and where to cut."""
         options = self._options
-        files, passed_over = self._files()
+        skips = Skips(("lacking_features", *FILE_REASONS))
+        files = find_files(options, is_named_tfrecord, looks_like_tfrecord, skips)
         wanted = options.mapping.values() if options.mapping is not None else options.columns
         labels = {self._field_of(name) for name, kind in options.kinds.items() if kind is Kind.LABEL}
         features = Features(Wanted(None if wanted is None else frozenset(wanted), options.key, labels))
         cuts = {
-            split: list(self._cut_split(group, features))
+            split: list(self._cut_split(group, features, skips))
             for split, group in group_by_split(files, options.split).items()
         }
         fields = {_RAW: Field(pa.binary(), Kind.BYTES)} if options.raw else features.fields()
@@ -103,6 +104,7 @@ class TFRecordSource(Source):
             ]
             for split, of in cuts.items()
         }
+        skips.count("lacking_features", sum(map(sum, skipped.values())))
         return Survey(
             columns=tuple(column for column, _ in made),
             types={column.name: dtype for column, dtype in made},
@@ -113,7 +115,8 @@ class TFRecordSource(Source):
                 for split, of in cuts.items()
                 for number, (cut, left_out) in enumerate(zip(of, skipped[split], strict=True))
             ),
-            skipped={"lacking_features": sum(map(sum, skipped.values())), "not_tfrecord": passed_over},
+            skipped=skips.counts,
+            skipped_names=skips.names,
             options=self._shaping_options([each.kind for each in chosen]),
         )
 
@@ -122,7 +125,7 @@ class TFRecordSource(Source):
         place: _Part = part.payload  # type: ignore[assignment]
         rows = RowMaker(survey, self._options, self._field_of)
         path, name = printable(place.path), printable(place.name)
-        with RecordFile(place.path, place.name) as file:
+        with RecordFile(place.path, place.name, self._options.max_value_bytes) as file:
             check_unchanged(place.path, place.state, file.state)
             done = size = read = before = 0
             for record in islice(file.records(place.start, place.first), place.records):
@@ -144,37 +147,25 @@ class TFRecordSource(Source):
         place: _Part = part.payload  # type: ignore[assignment]
         return printable(place.path)
 
-    def _files(self) -> tuple[list[InputFile], int]:
-        """Return the files, and how many of the folders were passed over: neither name nor content say TFRecord."""
-        options = self._options
-        found = find_files(options.paths, ("",), include=options.include, exclude=options.exclude)
-        folders = tuple(os.path.join(path, "") for path in options.paths if os.path.isdir(path))
-        files = [
-            file
-            for file in found
-            if not file.path.startswith(folders) or is_named_tfrecord(file.name) or looks_like_tfrecord(file.path)
-        ]
-        if not files:
-            raise SourceError(
-                f"no TFRecord file in {', '.join(map(repr, options.paths))}: {len(found)} files of other kinds"
-            )
-        return files, len(found) - len(files)
-
-    def _cut_split(self, files: Sequence[InputFile], features: Features) -> Iterator[_Cut]:
+    def _cut_split(self, files: Sequence[InputFile], features: Features, skips: Skips) -> Iterator[_Cut]:
         parse = None if self._options.raw else parser()
         left = self._options.limit
         for file in files:
             if left == 0:
                 return
+            empty = True
             for cut in self._cut_file(file, left, parse, features):
                 left = None if left is None else left - cut.part.records
                 yield cut
+                empty = False
+            if empty:
+                skips.add("empty", file.name)
 
     def _cut_file(
         self, file: InputFile, limit: int | None, parse: Callable[[bytes], Any] | None, features: Features
     ) -> Iterator[_Cut]:
         name = printable(file.name)
-        with RecordFile(file.path, file.name) as records:
+        with RecordFile(file.path, file.name, self._options.max_value_bytes) as records:
             empty = _Part(file.path, file.name, 0, 0, 0, records.state)
             cut, size = _Cut(empty, 0), 0
             for record in islice(records.records(), limit):

@@ -18,7 +18,9 @@ from typing import BinaryIO, NamedTuple
 
 from toolkit._native.chunks import crc32c
 from toolkit.errors import SourceError
+from toolkit.sources.base import too_large
 from toolkit.sources.inflate import GZIP_OR_ZLIB, InflateError, inflate
+from toolkit.sources.regular import open_file
 from toolkit.sources.scan import printable
 from toolkit.sources.state import FileState
 from toolkit.storage.local import storage_errors
@@ -37,7 +39,9 @@ _GZIP_MAGIC = b"\x1f\x8b"
 
 
 # Names that say what a file is, so that a damaged one isn't passed over: a.tfrecord.gz, a-00000-of-01024, part-r-00000.
-_NAMED_SO = re.compile(r"\.tfrecords?(?=$|[.-])|-\d{5}-of-\d{5}(?=$|\.)|(?:^|/)part-(?:r-)?\d{5}(?=$|[.-])")
+_NAMED_SO = re.compile(
+    r"\.tfrecords?(?=$|[.-])|-\d{5}-of-\d{5}(?=$|\.)|(?:^|/)part-(?:r-)?\d{5}(?=$|[.-])", re.IGNORECASE
+)
 
 
 class Record(NamedTuple):
@@ -52,12 +56,13 @@ class Record(NamedTuple):
 class RecordFile:
     """An open TFRecord file. Attributes: state; compressed (then it can only be read from the beginning)."""
 
-    def __init__(self, path: str, name: str) -> None:
-        """Open `path`; `name` is what --exclude knows it by. Raises StorageError."""
+    def __init__(self, path: str, name: str, most: int = LARGEST_RECORD) -> None:
+        """Open `path`; `name` is what --exclude knows it by, `most` the bytes of a record. Raises StorageError."""
+        self._most = min(most, LARGEST_RECORD)
         self._path = path
         self._name = name
         with storage_errors("read", path):
-            self._file = open(path, "rb", buffering=0)  # noqa: SIM115 - closed by close()
+            self._file = open_file(path)  # closed by close()
             self.state = FileState.of(os.fstat(self._file.fileno()))
             self.compressed = _is_compressed(self._file.read(_PROBE_BYTES))
 
@@ -80,7 +85,7 @@ class RecordFile:
     def records(self, start: int = 0, first: int = 0) -> Iterator[Record]:
         """Yield the records from byte `start` on, where record number `first` begins.
 
-        A payload that doesn't fit its CRC, or is bigger than LARGEST_RECORD, is a fault of that record alone.
+        A payload that doesn't fit its CRC, or has too many bytes, is a fault of that record alone.
 
         Raises:
             SourceError: The file is cut off, or a length doesn't fit its CRC: nothing behind it can be found.
@@ -111,9 +116,9 @@ class RecordFile:
         nbytes = _HEAD.size + length + _CRC.size
         if not self.compressed and offset + nbytes > self.state.size:
             raise self._lost(number, offset, "the file is cut off")
-        if length > LARGEST_RECORD:
+        if length > self._most:
             self._skip(stream, length + _CRC.size, number, offset)
-            return Record(number, nbytes, None, f"record of {length} bytes: more than a column holds (2 GiB)")
+            return Record(number, nbytes, None, f"record: {too_large(length, self._most)}")
         payload = stream.read(length)
         tail = stream.read(_CRC.size)
         if len(payload) < length or len(tail) < _CRC.size:
@@ -142,11 +147,9 @@ class RecordFile:
         )
 
 
-def looks_like_tfrecord(path: str | os.PathLike[str]) -> bool:
+def looks_like_tfrecord(path: str) -> bool:
     """Tell whether a file begins with a record, as it is or compressed. Raises StorageError."""
-    if not os.path.isfile(path):
-        return False
-    with storage_errors("read", path), open(path, "rb", buffering=0) as file:
+    with storage_errors("read", path), open_file(path) as file:
         head = file.read(_PROBE_BYTES)
     return _is_head(head) or _is_head(_inflated_head(head)[0])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,7 +16,6 @@ from toolkit.errors import SourceError, UsageError
 from toolkit.format.arrays import bool_array, to_array
 from toolkit.format.schema import IMAGE_TYPE, Kind
 from toolkit.sources.base import (
-    LARGEST_VALUE,
     PIECE_BYTES,
     ROW_OVERHEAD_BYTES,
     Rows,
@@ -23,33 +23,39 @@ from toolkit.sources.base import (
     Source,
     Survey,
     rows_schema,
+    too_large,
 )
 from toolkit.sources.contents import UnfitError
 from toolkit.sources.fields import Chosen, make_column
-from toolkit.sources.files import InputFile, find_files, group_by_split
-from toolkit.sources.options import Missing, SourceKind, SourceOptions, VerifyImages
+from toolkit.sources.files import InputFile, ends_with, find_files, group_by_split
+from toolkit.sources.options import Missing, SourceKind, SourceOptions
 from toolkit.sources.reject import Reject
 from toolkit.sources.scan import printable
+from toolkit.sources.skips import FILE_REASONS, Skips
 from toolkit.sources.state import changed
-from toolkit.sources.tar import FILE, FOLDER, LINK, SPARSE, Member, Tar, TarFile, is_tar, open_tar
+from toolkit.sources.tar import Member, Tar, TarFile, is_tar, open_tar
+from toolkit.sources.tar_doubts import TarDoubts
+from toolkit.sources.webdataset_looks import Looks
 from toolkit.sources.webdataset_parts import (
     check_labels,
     choose_parts,
     converter,
     holds_two_images,
     read_parts,
+    safe_key,
+    skip_reason,
     split_name,
     unsafe,
 )
 
 __all__ = ["SUFFIXES", "WebDatasetSource", "looks_like_webdataset"]
 
-SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.zst", ".tzst")
+SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.zst", ".tzst", ".tar.bz2", ".tbz", ".tbz2", ".tar.xz", ".txz")
 _READ_BYTES = 4 * 1024 * 1024
 _SURVEY_READ_BYTES = 16 * 1024
+_MOST_KEYS = 1_000_000  # of a tar that are remembered, to tell whether the members of a sample lie apart
 
-_SKIPPED = ("folders", "hidden", "links", "meta", "missing", "no_extension", "other_types", "sparse")
-_SKIPPED_KINDS = {FOLDER: "folders", LINK: "links", SPARSE: "sparse"}
+_SKIPPED = ("folders", "links", "meta", "missing", "no_extension", "other_types", "sparse", *FILE_REASONS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,33 +105,38 @@ class WebDatasetSource(Source):
         self._options = options
 
     def survey(self) -> Survey:
-        """Read the headers of all tars; compressed ones are read whole for it."""
+        """Read the headers of all tars, and where names say nothing first bytes; compressed ones are read whole."""
         options = self._options
-        files = find_files(options.paths, SUFFIXES, include=options.include, exclude=options.exclude)
+        skips = Skips(_SKIPPED)
+        files = find_files(options, ends_with(SUFFIXES), looks_like_webdataset, skips)
         groups = group_by_split(files, options.split)
-        skipped: Counter[str] = Counter(dict.fromkeys(_SKIPPED, 0))
-        spans = [span for split, group in groups.items() for span in self._scan(split, group, skipped)]
+        looks = Looks(options.kinds.keys())
+        doubts = TarDoubts()
+        spans = [span for split, group in groups.items() for span in self._scan(split, group, skips, looks, doubts)]
         met = Counter[tuple[str, ...]]()
         for span in spans:
             met.update(span.extensions)
         if not any(span.samples for span in spans):
             raise SourceError(
                 f"no sample in {', '.join(map(repr, options.paths))}: "
-                f"{len(files)} tars, passed over {_counts(skipped)}. Samples are files called KEY.EXTENSION"
+                f"{len(files)} tars, passed over {_counts(skips)}. Samples are files called KEY.EXTENSION"
             )
         extensions = list(dict.fromkeys(extension for signature in met for extension in signature))
-        chosen = choose_parts(extensions, any(holds_two_images(signature) for signature in met), options)
+        seen = looks.images
+        together = any(holds_two_images(signature, seen) for signature in met)
+        chosen = choose_parts(extensions, together, options, seen)
         check_labels(chosen, options)
         made = [make_column(one.column, one.kind, one.type) for one in chosen]
         if options.missing is Missing.SKIP:
-            skipped["missing"] = sum(met[signature] for signature in met if not _is_whole(signature, chosen))
+            skips.count("missing", sum(met[signature] for signature in met if not _is_whole(signature, chosen)))
         return Survey(
             columns=tuple(column for column, _ in made),
             types={column.name: dtype for column, dtype in made},
             classes={one.column: options.classes or () for one in chosen if one.kind is Kind.LABEL},
             splits=tuple(groups),
             slices=tuple(self._slices(spans, chosen)),
-            skipped=skipped,
+            skipped=skips.counts,
+            skipped_names=skips.names,
             options={
                 "classes_given": options.classes is not None,
                 "columns": None if options.columns is None else list(options.columns),
@@ -139,16 +150,17 @@ class WebDatasetSource(Source):
                 "source_kind": SourceKind.WEBDATASET.value,
                 "split": options.split,
             },
+            warnings=doubts.said(),
         )
 
     def read(self, survey: Survey, part: Slice) -> Iterator[Rows]:
         """Read the slice's part of its tar."""
         payload = cast(_Part, part.payload)
-        rows = _RowsBuilder(survey, payload, self._options.missing, self._options.verify_images)
+        rows = _RowsBuilder(survey, payload, self._options)
         wanted = frozenset(extension for column in payload.columns for extension in column)
         samples = 0
         with open_tar(payload.tar.path, chunk_bytes=_READ_BYTES, start=payload.start, known=payload.tar) as tar:
-            for sample, end in _gather(tar, payload.end, wanted):
+            for sample, end in _gather(tar, payload.end, wanted, most=self._options.max_value_bytes):
                 samples += 1
                 if rows.is_full(end - sample.start):
                     yield rows.take(tar.consumed)
@@ -161,26 +173,35 @@ class WebDatasetSource(Source):
         """Return the path of the slice's tar."""
         return printable(os.path.abspath(cast(_Part, part.payload).tar.path))
 
-    def _scan(self, split: str, files: Sequence[InputFile], skipped: Counter[str]) -> Iterator[_Span]:
+    def _scan(
+        self, split: str, files: Sequence[InputFile], skips: Skips, looks: Looks, doubts: TarDoubts
+    ) -> Iterator[_Span]:
         """Yield the spans of a split's tars, up to the limit."""
         left = self._options.limit
         for file in files:
             if left == 0:
                 return
             with open_tar(file.path, chunk_bytes=_SURVEY_READ_BYTES) as tar:
-                for span in self._scan_tar(split, tar, left, skipped):
+                empty = True
+                for span in self._scan_tar(split, tar, left, skips, looks):
                     yield span
+                    empty = False
                     left = None if left is None else left - span.samples
+                doubts.look(tar)
+                if empty:
+                    skips.add("empty", file.name)
 
-    def _scan_tar(self, split: str, tar: Tar, limit: int | None, skipped: Counter[str]) -> Iterator[_Span]:
+    def _scan_tar(self, split: str, tar: Tar, limit: int | None, skips: Skips, looks: Looks) -> Iterator[_Span]:
         """Cut one tar where the parts that can be wanted fill a slice; a compressed one isn't cut."""
         asked = [*(self._options.mapping or {}).values(), *(self._options.columns or ())]
         wanted = {extension for name in asked for extension in read_parts(name)} or None
         span = _Span(split, tar.file, 0)
-        for taken, (sample, end) in enumerate(_gather(tar, None, frozenset(), skipped)):
+        seen: dict[str, tuple[int, tuple[str, ...]]] = {}
+        for taken, (sample, end) in enumerate(_gather(tar, None, frozenset(), skips, looks)):
             if taken == limit:
                 span.end = sample.start
                 break
+            _check_together(tar, sample, seen)
             size = 2 * len(sample.key) + ROW_OVERHEAD_BYTES
             size += sum(part.size for name, (part, _) in sample.parts.items() if wanted is None or name in wanted)
             if span.samples and not tar.file.compression and span.row_bytes + size > self._options.slice_bytes:
@@ -205,38 +226,39 @@ class WebDatasetSource(Source):
             if self._options.missing is Missing.SKIP:
                 samples -= sum(count for met, count in span.extensions.items() if not _is_whole(met, chosen))
             payload = _Part(span.tar, span.start, span.end, span.samples, columns)
-            yield Slice(
-                span.split,
-                numbers[span.split],
-                samples,
-                span.read_bytes,
-                payload,
-                printable(os.path.basename(span.tar.path)),
-            )
+            name = printable(os.path.basename(span.tar.path))
+            yield Slice(span.split, numbers[span.split], samples, span.read_bytes, payload, name)
             numbers[span.split] += 1
 
 
-def looks_like_webdataset(path: str | os.PathLike[str]) -> bool:
-    """Tell whether a file, or the first that is called so in a folder, begins as a tar does, compressed or not.
+def looks_like_webdataset(path: str) -> bool:
+    """Tell whether a file begins as a tar does, compressed or not. Raises StorageError.
 
     A zstd file is taken at its name's word when the package that reads it is missing.
-
-    Raises:
-        NotFoundError: Nothing is there.
-        StorageError: It can't be read.
     """
     try:
-        first = find_files([os.fsdecode(path)], SUFFIXES)[0]
-    except SourceError:
-        return False
-    try:
-        return is_tar(first.path)
+        return is_tar(path)
     except UsageError:
-        return first.name.endswith(SUFFIXES)
+        return path.lower().endswith(SUFFIXES)
 
 
-def _counts(skipped: Counter[str]) -> str:
-    return ", ".join(f"{number} {name}" for name, number in skipped.items() if number) or "nothing"
+def _check_together(tar: Tar, sample: _Sample, seen: dict[str, tuple[int, tuple[str, ...]]]) -> None:
+    """Raise SourceError when other parts of the sample came earlier in the tar; take note of it in `seen`."""
+    parts = tuple(sample.parts)
+    start, earlier = seen.get(sample.key, (0, parts))
+    if parts and earlier and set(earlier).isdisjoint(parts):
+        raise SourceError(
+            f"{printable(tar.file.path)!r}: the members of the sample {printable(sample.key)!r} lie apart: "
+            f"{', '.join(earlier)} at byte {start}, {', '.join(parts)} at byte {sample.start}. A WebDataset has them "
+            "next to each other: make the tar again in the order of names (tar --sort=name), or leave it out with "
+            "--exclude"
+        )
+    if len(seen) < _MOST_KEYS:
+        seen.setdefault(sample.key, (sample.start, parts))
+
+
+def _counts(skips: Skips) -> str:
+    return ", ".join(f"{number} {name}" for name, number in skips.counts.items() if number) or "nothing"
 
 
 def _is_whole(extensions: Iterable[str], chosen: Iterable[Chosen]) -> bool:
@@ -245,23 +267,32 @@ def _is_whole(extensions: Iterable[str], chosen: Iterable[Chosen]) -> bool:
 
 
 def _gather(
-    tar: Tar, end: int | None, wanted: frozenset[str], skipped: Counter[str] | None = None
+    tar: Tar,
+    end: int | None,
+    wanted: frozenset[str],
+    skips: Skips | None = None,
+    looks: Looks | None = None,
+    *,
+    most: int = 0,
 ) -> Iterator[tuple[_Sample, int]]:
     """Yield the samples of a tar up to offset `end`, each with the offset where its last member ends.
 
     Args:
         tar: The tar, at the first header of a sample.
         end: Where to stop; None for the end of the archive.
-        wanted: Extensions of the parts to read; a part too large for a value is not read.
-        skipped: Where to count members that belong to no sample.
+        wanted: Extensions of the parts to read.
+        most: Bytes of a part; a larger one is not read.
+        skips: Where to note members that belong to no sample.
+        looks: What looks at members whose names say nothing; then none are read.
     """
-    skipped = Counter() if skipped is None else skipped
+    skips = Skips() if skips is None else skips
+    name = os.path.basename(tar.file.path)
     sample: _Sample | None = None
     stop = 0
     for member in tar.members(end):
-        reason = _skip_reason(member)
+        reason = skip_reason(member)
         if reason is not None:
-            skipped[reason] += 1
+            skips.add(reason, f"{name}:{member.name}")
             continue
         key, extension = split_name(member.name)
         if sample is None or key != sample.key:
@@ -273,36 +304,23 @@ def _gather(
         if extension in sample.parts:
             sample.fault = sample.fault or f"two of its members have the extension {extension}"
         elif sample.fault is None:
-            read = extension in wanted and member.size <= LARGEST_VALUE
+            read = extension in wanted and member.size <= most
             sample.parts[extension] = (member, tar.read(member) if read else None)
+            if looks is not None:
+                looks.look(member, extension, functools.partial(tar.peek, member))
     if sample is not None:
         yield sample, stop
-
-
-def _skip_reason(member: Member) -> str | None:
-    """Tell why a member belongs to no sample; what webdataset passes over, and hidden files."""
-    if member.kind != FILE:
-        return _SKIPPED_KINDS.get(member.kind, "other_types")
-    name = member.name
-    if name.startswith("/") or (".." in name and ".." in name.split("/")):
-        return None  # to be told of, whatever else it is
-    base = name[name.rfind("/") + 1 :]
-    if base.startswith("."):
-        return "hidden"
-    if name.startswith("__"):
-        top = name.partition("/")[0]
-        if len(top) > 3 and top.endswith("__"):
-            return "meta"
-    return None if "." in base else "no_extension"
 
 
 class _RowsBuilder:
     """Turns samples into pieces of rows. Borrows the chunks of the tar that its pending values lie in."""
 
-    def __init__(self, survey: Survey, part: _Part, missing: Missing, verify: VerifyImages) -> None:
+    def __init__(self, survey: Survey, part: _Part, options: SourceOptions) -> None:
         self._schema = rows_schema(survey)
         self._tar = part.tar
-        self._missing = missing
+        self._missing = options.missing
+        self._most = options.max_value_bytes
+        verify = options.verify_images
         self._columns = [
             (column.name, column.kind, extensions, converter(column.kind, survey.classes.get(column.name), verify))
             for column, extensions in zip(survey.columns, part.columns, strict=True)
@@ -328,7 +346,7 @@ class _RowsBuilder:
                 reason = self._convert(sample)
         if reason is not None:
             place = f"{os.path.abspath(self._tar.path)}, sample at byte {sample.start}"
-            self._rejects.append(Reject(printable(place), _safe_key(sample.key), printable(reason)))
+            self._rejects.append(Reject(printable(place), safe_key(sample.key), printable(reason)))
 
     def take(self, consumed: int) -> Rows:
         """Return the rows and rejects since the last call."""
@@ -365,7 +383,7 @@ class _RowsBuilder:
                 continue
             member, data = sample.parts[extension]
             if data is None:
-                return f"{extension}: {member.size} bytes are more than a value can have (2 GiB)"
+                return f"{extension}: {too_large(member.size, self._most)}"
             try:
                 found.append((convert(data), member.name.rpartition("/")[2]))
             except UnfitError as fault:
@@ -375,11 +393,3 @@ class _RowsBuilder:
             self._values[name].append(value)
             self._paths[name].append(path)
         return None
-
-
-def _safe_key(key: str) -> str:
-    """Return a key for a report: as it is, or without what would lead elsewhere."""
-    if unsafe(key) is None:
-        return key
-    parts = [part for part in key.replace("\0", "_").split("/") if part not in ("", ".", "..")]
-    return printable("/".join(parts)) or "_"

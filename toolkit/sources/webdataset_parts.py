@@ -17,19 +17,26 @@ from toolkit.sources.contents import UnfitError, check_json, check_tensor, text_
 from toolkit.sources.fields import Chosen, Field, choose_fields
 from toolkit.sources.images import NotAnImageError, check_image
 from toolkit.sources.options import SourceOptions, VerifyImages
-from toolkit.sources.scan import IMAGE_EXTENSIONS
+from toolkit.sources.scan import IMAGE_EXTENSIONS, printable
+from toolkit.sources.tar import FILE, FOLDER, LINK, SPARSE, Member
 
 __all__ = [
     "check_labels",
     "choose_parts",
+    "column_name",
     "converter",
     "holds_two_images",
+    "is_known",
     "read_parts",
+    "safe_key",
+    "skip_reason",
     "split_name",
     "unsafe",
 ]
 
-_IMAGES = frozenset(extension[1:] for extension in IMAGE_EXTENSIONS) | {"pbm", "pnm"}
+_IMAGES = frozenset(extension[1:] for extension in IMAGE_EXTENSIONS) | {
+    *("apng", "avif", "j2k", "jp2", "jpe", "jpf", "jpx", "pbm", "pfm", "pnm")
+}
 _KINDS = {
     **dict.fromkeys(_IMAGES, Kind.IMAGE),
     "cls": Kind.SCALAR,
@@ -49,6 +56,7 @@ _TYPES = {
 }
 _INTEGER = re.compile(rb"\s*([+-]?[0-9]{1,19})\s*")
 _SHOWN_BYTES = 40
+_SKIPPED_KINDS = {FOLDER: "folders", LINK: "links", SPARSE: "sparse"}
 
 Converter = Callable[[memoryview], object]
 
@@ -61,6 +69,23 @@ def split_name(name: str) -> tuple[str, str]:
     slash = name.rfind("/") + 1
     dot = name.find(".", slash)
     return (name, "") if dot < 0 else (name[:dot], name[dot + 1 :].lower())
+
+
+def skip_reason(member: Member) -> str | None:
+    """Tell why a member belongs to no sample; what webdataset passes over, and hidden files."""
+    if member.kind != FILE:
+        return _SKIPPED_KINDS.get(member.kind, "other_types")
+    name = member.name
+    if name.startswith("/") or (".." in name and ".." in name.split("/")):
+        return None  # to be told of, whatever else it is
+    base = name[name.rfind("/") + 1 :]
+    if base.startswith("."):
+        return "hidden"
+    if name.startswith("__"):
+        top = name.partition("/")[0]
+        if len(top) > 3 and top.endswith("__"):
+            return "meta"
+    return None if "." in base else "no_extension"
 
 
 def unsafe(name: str) -> str | None:
@@ -77,7 +102,27 @@ def unsafe(name: str) -> str | None:
     return None
 
 
-def choose_parts(extensions: Sequence[str], together: bool, options: SourceOptions) -> list[Chosen]:
+def safe_key(key: str) -> str:
+    """Return a key for a report: as it is, or without what would lead elsewhere."""
+    if unsafe(key) is None:
+        return key
+    parts = [part for part in key.replace("\0", "_").split("/") if part not in ("", ".", "..")]
+    return printable("/".join(parts)) or "_"
+
+
+def is_known(extension: str) -> bool:
+    """Tell whether an extension's name says what it is."""
+    return extension.rpartition(".")[2] in _KINDS
+
+
+def column_name(extension: str) -> str:
+    """Return what the column of an extension is called when it has one of its own."""
+    return "label" if extension == "cls" else _identifier(extension)
+
+
+def choose_parts(
+    extensions: Sequence[str], together: bool, options: SourceOptions, seen: frozenset[str]
+) -> list[Chosen]:
     """Return the columns to make of the extensions that were met.
 
     A field is an extension, or several that stand for one column, as webdataset writes them: "jpg;png".
@@ -86,22 +131,24 @@ def choose_parts(extensions: Sequence[str], together: bool, options: SourceOptio
         extensions: In the order they were met.
         together: A sample has two images with plain extensions, so these can't be one column.
         options: What is asked for.
+        seen: Extensions whose names say nothing, and whose members begin as pictures do.
 
     Raises:
         UsageError: An option names a field or column that isn't there, or two columns would have one name.
     """
-    images = [extension for extension in extensions if extension in _IMAGES]
+    plain = _plain_images(seen)
+    images = [extension for extension in extensions if extension in plain]
     names: dict[str, str] = {}  # field -> column, as far as options say nothing
     for extension in extensions:
-        if extension not in _IMAGES or (together and len(images) > 1):
-            names[extension] = "label" if extension == "cls" else _identifier(extension)
+        if extension not in plain or (together and len(images) > 1):
+            names[extension] = column_name(extension)
         else:
             names[";".join(images)] = "image"
     for name in [*(options.mapping or {}).values(), *(options.columns or ())]:
         parts = read_parts(name)
         if name not in names and set(parts) <= set(extensions):
-            names[name] = "image" if parts[0] in _IMAGES else names.get(parts[0], _identifier(parts[0]))
-    fields = {name: _field(name, options) for name in names}
+            names[name] = "image" if parts[0] in plain else names.get(parts[0], _identifier(parts[0]))
+    fields = {name: _field(name, options, seen) for name in names}
     chosen = choose_fields(fields, replace(options, rename={**names, **options.rename}))
     return [replace(one, type=_TYPES[one.kind]) for one in chosen]
 
@@ -120,9 +167,10 @@ def check_labels(chosen: Iterable[Chosen], options: SourceOptions) -> None:
         raise UsageError("--classes names the ids of a label, and no column is one: say which with --kind COLUMN=label")
 
 
-def holds_two_images(extensions: Iterable[str]) -> bool:
-    """Tell whether a sample with these extensions has two images that plain extensions name."""
-    return sum(extension in _IMAGES for extension in extensions) > 1
+def holds_two_images(extensions: Iterable[str], seen: frozenset[str]) -> bool:
+    """Tell whether a sample with these extensions has two images with plain extensions; `seen` as in choose_parts()."""
+    plain = _plain_images(seen)
+    return sum(extension in plain for extension in extensions) > 1
 
 
 def converter(kind: Kind, classes: Sequence[str] | None, verify: VerifyImages) -> Converter:
@@ -145,8 +193,15 @@ def converter(kind: Kind, classes: Sequence[str] | None, verify: VerifyImages) -
     return lambda data: data
 
 
-def _field(name: str, options: SourceOptions) -> Field:
-    kinds = {_KINDS.get(part.rpartition(".")[2], Kind.BYTES) for part in read_parts(name)}
+def _plain_images(seen: frozenset[str]) -> frozenset[str]:
+    """Return the extensions of one part that are pictures', by name or as seen; others have columns of their own."""
+    return _IMAGES | {extension for extension in seen if "." not in extension}
+
+
+def _field(name: str, options: SourceOptions, seen: frozenset[str]) -> Field:
+    kinds = {
+        Kind.IMAGE if part in seen else _KINDS.get(part.rpartition(".")[2], Kind.BYTES) for part in read_parts(name)
+    }
     kind = kinds.pop() if len(kinds) == 1 else Kind.BYTES
     if name == "cls" and options.classes is not None:
         kind = Kind.LABEL
@@ -181,7 +236,8 @@ def _integer(data: memoryview) -> int:
     match = _INTEGER.fullmatch(data)
     number = int(match[1]) if match else 1 << 63
     if not -(1 << 63) <= number < 1 << 63:
-        raise UnfitError(f"{_shown(data)} is no 64-bit integer")
+        hint = "" if match or not data else "; if it names a class, give the names of all with --classes"
+        raise UnfitError(f"{_shown(data)} is no 64-bit integer{hint}")
     return number
 
 

@@ -26,7 +26,7 @@ class BackgroundFile:
     """A file that is written from its start to its end. Owns the file and the thread until close() or abort()."""
 
     def __init__(self, path: str) -> None:
-        """Create the file. Raises StorageError, also when it is there."""
+        """Create the file. Raises StorageError, also when its name is taken, be it by a link."""
         self._path = path
         self._pieces: deque[memoryview] = deque()
         self._waiting = 0

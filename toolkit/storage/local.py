@@ -6,11 +6,24 @@ import contextlib
 import errno
 import mmap
 import os
+import stat
 from collections.abc import Iterator
+from typing import BinaryIO
 
-from toolkit.errors import StorageError
+from toolkit.errors import StorageError, UsageError
 
-__all__ = ["fsync_directory", "read_range", "storage_errors", "temporary_name", "write_durable"]
+__all__ = [
+    "NoFileError",
+    "fsync_directory",
+    "new_file",
+    "open_regular",
+    "read_file",
+    "read_range",
+    "refused_link",
+    "storage_errors",
+    "temporary_name",
+    "write_durable",
+]
 
 TEMPORARY_PREFIX = ".tmp-"
 _ADVICE = {
@@ -25,6 +38,10 @@ _ADVICE = {
 }
 
 
+class NoFileError(OSError):
+    """A folder, pipe, socket or device in a file's place, or a file of more bytes than it can have."""
+
+
 @contextlib.contextmanager
 def storage_errors(action: str, path: str | os.PathLike[str]) -> Iterator[None]:
     """Turn an OSError inside the block into a StorageError that names `path` and what was being done to it."""
@@ -35,6 +52,32 @@ def storage_errors(action: str, path: str | os.PathLike[str]) -> Iterator[None]:
     except OSError as error:
         advice = _ADVICE.get(error.errno or 0, error.strerror or str(error))
         raise StorageError(f"can't {action} {os.fspath(path)!r}: {advice}") from error
+
+
+def refused_link(path: str, what: str) -> UsageError:
+    """Return the error for a link where a dataset has its own `what`."""
+    return UsageError(
+        f"{path!r} is a symbolic link: a dataset that is written or cleaned may have none inside, since what they lead "
+        f"to is not its own. Remove it, or put the {what} itself there; only the dataset as a whole may be a link"
+    )
+
+
+def new_file(path: str) -> BinaryIO:
+    """Create the file at `path` and open it for writing; whatever has that name goes, and is never written to.
+
+    Raises FileExistsError when somebody makes it at the same time; OSError.
+    """
+    try:
+        return _created(path)
+    except FileExistsError:
+        os.unlink(path)  # of a link, this is the link
+        return _created(path)
+
+
+def _created(path: str) -> BinaryIO:
+    # O_EXCL follows no link, not even one that leads nowhere.
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+    return os.fdopen(fd, "wb")
 
 
 def temporary_name(path: str) -> str:
@@ -48,7 +91,7 @@ def write_durable(path: str, data: bytes | mmap.mmap) -> None:
     temporary = temporary_name(path)
     with storage_errors("write", path):
         try:
-            with open(temporary, "wb") as file:
+            with new_file(temporary) as file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
@@ -68,6 +111,31 @@ def fsync_directory(path: str) -> None:
             os.fsync(fd)
         finally:
             os.close(fd)
+
+
+def open_regular(path: str) -> int:
+    """Open a file for reading and return its descriptor, which the caller closes.
+
+    Raises:
+        NoFileError: It isn't a regular file: a pipe would be waited for without end.
+        OSError: As os.open.
+    """
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise NoFileError(errno.EINVAL, "it isn't a regular file", path)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def read_file(path: str, most: int | None = None) -> bytes:
+    """Return what a regular file holds. Raises as open_regular(), and NoFileError for more than `most` bytes."""
+    with os.fdopen(open_regular(path), "rb") as file:
+        if most is not None and os.fstat(file.fileno()).st_size > most:
+            raise NoFileError(errno.EFBIG, f"it has more than {most} bytes", path)
+        return file.read()
 
 
 def read_range(fd: int, offset: int, length: int) -> bytes:

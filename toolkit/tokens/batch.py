@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Self
 
 from toolkit.loader.batch import MovableBatch
@@ -59,5 +60,17 @@ class TokenBatch(MovableBatch):
             raise self._lacks("mask")
         return self._mask()
 
+    def __copy__(self) -> Self:
+        """Return another batch of the same arrays."""
+        return self._with(dict(self))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """The mask is made now: what makes it knows the stream."""
+        return type(self), (dict(self), self._place, self._mask and partial(_same, self._mask()))
+
     def _with(self, columns: dict[str, Any]) -> Self:
         return type(self)(columns, self._place, self._mask)
+
+
+def _same(mask: Any) -> Any:
+    return mask

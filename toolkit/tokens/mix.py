@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from toolkit.tokens.mix_plan import MixPlan
 from toolkit.tokens.options import Exhausted, Shuffle, StreamOptions, Tail, member
 from toolkit.tokens.run import OpenRun
 from toolkit.tokens.schedule import Place, Schedule, Step
-from toolkit.tokens.steps import StepStream
+from toolkit.tokens.steps import STATE_VERSION, StepStream
 from toolkit.tokens.stream import check_fit
 
 if TYPE_CHECKING:
@@ -29,12 +30,13 @@ if TYPE_CHECKING:
 
 __all__ = ["TokenMix", "mix_tokens"]
 
-_STATE_VERSION = 1
 _ORDER_VERSION = 1
 
 
 class TokenMix(StepStream):
     """Iterates over batches whose rows come from several datasets. See mix_tokens()."""
+
+    _is_whole = True
 
     def __init__(self, datasets: Mapping[str, Dataset], weights: Mapping[str, float], **given: Any) -> None:
         """See mix_tokens()."""
@@ -99,7 +101,8 @@ class TokenMix(StepStream):
             filler,
             placement.place if placement else delivery(options.output),
             first_step=options.first_step,
-            total_steps=options.total_steps,
+            last_step=options.last_step,
+            until_epoch=options.until_epoch,
             epochs=1,
             threads=options.threads,
             prefetch=options.prefetch,
@@ -121,9 +124,11 @@ class TokenMix(StepStream):
     def _identity(self) -> dict[str, object]:
         options = self.options
         return {
-            "version": _STATE_VERSION,
-            "pins": {name: f"{dataset.split}@{dataset.pin}" for name, dataset in self.datasets.items()},
-            "weights": self.weights,
+            "version": STATE_VERSION,
+            # In order: rows are dealt by a source's number. JSON may come back with its keys in another order.
+            "sources": [
+                [name, f"{dataset.split}@{dataset.pin}", self.weights[name]] for name, dataset in self.datasets.items()
+            ],
             "exhausted": self.exhausted.value,
             "seq_len": options.seq_len,
             "shuffle": options.shuffle.value,
@@ -142,6 +147,8 @@ def mix_tokens(
     exhausted: str = "drop",
     start_step: int | None = None,
     total_steps: int | None = None,
+    until_epoch: int | None = None,
+    steps: int | None = None,
     shuffle: str = "none",
     seed: int = 0,
     block_size: int | None = None,
@@ -162,10 +169,11 @@ def mix_tokens(
     state is resumed with any batch size and number of ranks.
 
     Args:
-        datasets: Splits by name. They need the same tokenizer.
-        weights: A positive number for each.
+        datasets: Splits by name, in an order that a state holds to. They need the same tokenizer.
+        weights: A positive number for each, at least one in 4096 of their sum.
         exhausted: "drop" goes on with the others, their weights renormalised, until every token came once; "repeat"
             begins the source anew, shuffled anew, and never ends.
+        until_epoch: 1: every row comes once, over all iter() and restarts. Without a bound the next iter() deals anew.
 
     The other options are those of toolkit.tokens.stream.TokenStream.
 
@@ -239,6 +247,14 @@ def _check_weights(datasets: Mapping[str, Dataset], weights: Mapping[str, float]
     for name in datasets:
         if name not in weights:
             raise UsageError(f"dataset {name!r} has no weight: give one to each")
+        if isinstance(weights[name], bool) or not isinstance(weights[name], Real):
+            raise UsageError(f"the weight of {name!r} must be a number, got {weights[name]!r}")
+        try:
+            float(weights[name])
+        except OverflowError:
+            raise UsageError(
+                f"the weight of {name!r} is beyond float64: weights are shares, give smaller ones"
+            ) from None
     encodings = {name: OpenRun(dataset).encoding for name, dataset in datasets.items()}
     first = next(iter(encodings))
     for name, encoding in encodings.items():

@@ -7,6 +7,7 @@ next regime begins, with the weights of those that are left.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -25,6 +26,7 @@ CYCLE_ROWS = 4096
 _PLAN_VERSION = 1
 _ENDLESS = 1 << 60
 _KEPT_CYCLES = 8
+_ROUNDING = 2.0**-30  # rows: what float64 may miss of a share that is a whole number
 
 _Ids = NDArray[np.int64]
 
@@ -46,8 +48,9 @@ class MixPlan:
 
     def __init__(self, rows: Sequence[int], weights: Sequence[float], seed: int, *, repeat: bool) -> None:
         """`rows` are those of an epoch of each source. Raises UsageError for weights that can't be."""
-        if not all(np.isfinite(weights)) or min(weights) <= 0:
-            raise UsageError(f"weights must be positive numbers, got {list(weights)}: leave out what has none")
+        for weight in weights:
+            if not np.isfinite(weight) or weight <= 0:
+                raise UsageError(f"weights must be positive numbers, got {weight!r}: leave out what has none")
         self._seed = seed
         self._cycles: OrderedDict[tuple[int, int], tuple[_Ids, _Ids]] = OrderedDict()
         self._lock = threading.Lock()
@@ -97,10 +100,9 @@ class MixPlan:
             permute(CYCLE_ROWS, key, np.arange(CYCLE_ROWS, dtype=np.int64), slots)
             ends = np.cumsum(self._regimes[regime].quotas)
             dealt = np.searchsorted(ends, slots, side="right").astype(np.int64)
+            by_source = np.argsort(dealt, kind="stable")
             occurrence = np.empty(CYCLE_ROWS, np.int64)
-            for source in range(len(ends)):
-                mine = np.flatnonzero(dealt == source)
-                occurrence[mine] = np.arange(len(mine))
+            occurrence[by_source] = np.arange(CYCLE_ROWS) - (ends - self._regimes[regime].quotas)[dealt[by_source]]
             known = (dealt, occurrence)
             with self._lock:
                 self._cycles[regime, cycle] = known
@@ -113,29 +115,40 @@ class MixPlan:
         which = len(self._regimes) - 1
         regime = self._regimes[which]
         left = rows - regime.given
-        ends = []
-        for source in np.flatnonzero(regime.quotas).tolist():
-            cycle, rest = divmod(int(left[source]) - 1, int(regime.quotas[source]))
-            dealt, occurrence = self._cycle(which, cycle)
-            at = np.flatnonzero((dealt == source) & (occurrence == rest))[0]
-            ends.append(regime.first + cycle * CYCLE_ROWS + int(at) + 1)
-        end = min(ends)
+        alive = np.flatnonzero(regime.quotas)
+        cycles, rests = np.divmod(left[alive] - 1, regime.quotas[alive])
+        cycle = int(cycles.min())  # sources that last longer end in later cycles
+        dealt, occurrence = self._cycle(which, cycle)
+        last_of = np.full(len(rows), -1, np.int64)
+        last_of[alive[cycles == cycle]] = rests[cycles == cycle]
+        end = regime.first + cycle * CYCLE_ROWS + int(np.argmax(occurrence == last_of[dealt])) + 1
         given = self.given(end)
         return _Regime(end, _quotas(np.where(given < rows, weights, 0.0)), given)
 
 
 def _quotas(weights: NDArray[np.float64]) -> _Ids:
-    """Return the rows of a cycle that each source has: by the largest remainders, and one for the smallest weight."""
-    total = weights.sum()
-    if not total:
-        return np.zeros(len(weights), np.int64)
-    shares = weights / total * CYCLE_ROWS
-    quotas: _Ids = np.floor(shares).astype(np.int64)
-    quotas[(quotas == 0) & (weights > 0)] = 1
-    short = CYCLE_ROWS - int(quotas.sum())
+    """Return the rows of a cycle that each source has, by the largest remainders; those of weight 0 have none.
+
+    Raises:
+        UsageError: A weight is too small to have a row in each cycle.
+    """
+    quotas: _Ids = np.zeros(len(weights), np.int64)
+    if not weights.any():
+        return quotas
+    # Against the largest first: a sum of finite weights may be beyond float64.
+    scaled = weights / weights.max()
+    shares = scaled / math.fsum(scaled.tolist()) * CYCLE_ROWS
+    quotas[:] = np.floor(shares + _ROUNDING)
+    small = np.flatnonzero((quotas == 0) & (weights > 0))
+    if len(small):
+        least = int(small[np.argmin(weights[small])])
+        one_in = CYCLE_ROWS / max(float(shares[least]), 1e-300)
+        raise UsageError(
+            f"weight {float(weights[least])!r} is 1 row in {one_in:.6g} of this "
+            f"mix of {len(weights)} sources, and rows are dealt {CYCLE_ROWS} at a time: each source needs at least 1 "
+            f"row in {CYCLE_ROWS}. Give it more, leave it out, or join sources into one dataset"
+        )
     order = np.argsort(-(shares - quotas), kind="stable")
     order = order[weights[order] > 0]
-    for i in range(abs(short)):
-        # More than there is room for (many tiny weights): the largest gives some back.
-        quotas[order[i % len(order)] if short > 0 else int(np.argmax(quotas))] += 1 if short > 0 else -1
+    quotas[order[: CYCLE_ROWS - int(quotas.sum())]] += 1
     return quotas

@@ -60,6 +60,8 @@ class StreamOptions:
     start_step: int | None
     total_steps: int | None
     epochs: int | None
+    until_epoch: int | None
+    steps: int | None
     shuffle: Shuffle
     seed: int
     block_size: int | None
@@ -80,6 +82,7 @@ class StreamOptions:
     def __post_init__(self) -> None:
         for name, least in (
             *(("seq_len", 1), ("batch_size", 1), ("global_batch_size", 1), ("total_steps", 0), ("epochs", 1)),
+            *(("until_epoch", 1), ("steps", 1)),
             *(("start_step", 0), ("block_size", _LEAST_BLOCK), ("group_documents", 1), ("rank", 0), ("world_size", 1)),
             *(("threads", 0), ("prefetch", 1), ("pad_id", 0)),
         ):
@@ -88,10 +91,16 @@ class StreamOptions:
                 raise UsageError(f"{name} must be an int of at least {least}, got {value!r}")
         if not isinstance(self.seed, int):
             raise UsageError(f"seed must be an int, got {self.seed!r}")
+        if self.steps is not None and self.total_steps is not None:
+            raise UsageError(
+                "steps= counts from the very first step, total_steps= from start_step on: give one of them"
+            )
         if self.rank >= self.world_size:
             raise UsageError(f"rank {self.rank} of a world of {self.world_size}: ranks count from 0")
         if self.dtype.name not in _DTYPES:
             raise UsageError(f"dtype must be one of {', '.join(_DTYPES)}, got {self.dtype}")
+        if not self.dtype.isnative:
+            raise UsageError(f"dtype must be in this machine's byte order, got {self.dtype.str!r}: {self.dtype.name!r}")
         if (self.targets or self.mask_documents) and self.dtype.kind != "i":
             raise UsageError(f"targets mark what is no target with -100, which {self.dtype} hasn't: dtype='int32'")
         if self.mask_documents and not self.targets:
@@ -114,6 +123,11 @@ class StreamOptions:
         if self.start_step is not None:
             return self.start_step
         return sum(steps for steps, _, _ in self.completed_phases)
+
+    @property
+    def last_step(self) -> int | None:
+        """The step before which the run ends; None: no number ends it."""
+        return self.steps if self.total_steps is None else self.first_step + self.total_steps
 
     @property
     def longest(self) -> int:

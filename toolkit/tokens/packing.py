@@ -117,8 +117,8 @@ class PackedDocuments:
             permute(len(groups), self._keys(epoch), groups, order)
             groups = order
         first = np.concatenate(([0], np.cumsum(self._rows[groups])))
-        self._epoch = _Epoch(epoch, groups, first)
-        return self._epoch
+        kept = self._epoch = _Epoch(epoch, groups, first)
+        return kept  # not what the attribute holds by now: another thread may be in another epoch
 
     def _inner(self, epoch: int, group: int, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         if self._keys is None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from toolkit._native.chunks import READ_RANGE
 from toolkit._native.tokens import TokenRun, TokenShard
 from toolkit.errors import CorruptShardError, UsageError
 from toolkit.format.layout import FixedLayout, ListLayout, column_layouts
@@ -65,7 +66,12 @@ class OpenRun:
         self._lock = threading.Lock()
 
     def tokenizer(self) -> Tokenizer | None:
-        """Return the dataset's own tokenizer; None for ready ids. Raises UsageError when `tokenizers` is missing."""
+        """Return the dataset's own tokenizer; None without one that can be used, see parse_tokenizer().
+
+        Raises:
+            UsageError: The package `tokenizers` is missing.
+            SourceError: The file is no tokenizer.
+        """
         digest = self.encoding.tokenizer_table
         file = None if digest is None else parse_tokenizer_table(self._table(digest), digest)
         return parse_tokenizer(self.encoding, file)
@@ -107,10 +113,10 @@ class OpenRun:
             )
             if failure is not None:
                 raise self._corrupt(*failure)
-            if not missing:
-                break
-            self._attach(missing)
-        self._check_identity()
+            if missing:
+                self._attach(missing)
+            elif not self._reopened():
+                return
 
     def document_ends(self, first: int, count: int) -> tuple[int, NDArray[np.int64]]:
         """Return the token of the run where document `first` begins, and where it and the next count - 1 end.
@@ -124,12 +130,16 @@ class OpenRun:
         begin = -1
         for batch in range(int(batches[0]), int(batches[1]) + 1):
             shard = int(index.batch_shard[batch])
-            body = self._reader(shard).body(batch)
-            start, _ = body.buffer(self._ends)
+            body = self._open(shard).body(batch)
+            start, nbytes = body.buffer(self._ends)
             low = int(inner[0]) if batch == batches[0] else 0
             high = int(inner[1]) + 1 if batch == batches[1] else body.rows
             offsets = np.empty(high - low + 1, np.int64)
-            status, chunk = body.read(start + low * 8, offsets.view(np.uint8))
+            status, chunk = READ_RANGE, -1
+            if (high + 1) * 8 <= nbytes:
+                status, chunk = body.read(start + low * 8, offsets.view(np.uint8))
+            if not status and not _are_ends(offsets, low, high == body.rows, body.buffer(self._ids)[1] // self._width):
+                status = READ_RANGE
             if status:
                 raise self._corrupt(status, shard, batch - int(index.shard_first_batch[shard]), chunk)
             offsets += self._batch_start(shard, batch)
@@ -140,7 +150,7 @@ class OpenRun:
     def _batch_start(self, shard: int, batch: int) -> int:
         """Return the token of the run where a record batch begins."""
         start = int(self._shard_first[shard])
-        reader = self._reader(shard)
+        reader = self._open(shard)
         for earlier in range(int(self._index.shard_first_batch[shard]), batch):
             start += reader.body(earlier).buffer(self._ids)[1] // self._width
         return start
@@ -152,7 +162,7 @@ class OpenRun:
                 self._readers.clear()
             return  # what is missing now is asked for anew
         for shard in shards:
-            reader = self._reader(shard)
+            reader = self._open(shard)
             first, last = (int(self._index.shard_first_batch[shard + i]) for i in (0, 1))
             bodies = [reader.body(batch) for batch in range(first, last)]
             try:
@@ -160,26 +170,32 @@ class OpenRun:
             except ValueError as error:
                 raise self._fault(shard, str(error)) from error
 
-    def _reader(self, shard: int) -> ShardReader:
-        reader = self._readers.get(shard)
-        if reader is None:
-            reader = self._fetcher.open_shard(shard)
-            with self._lock:
-                if len(self._readers) >= 2 * _OPEN_SHARDS:
-                    self._readers.clear()  # what is attached holds its maps itself
-                reader = self._readers.setdefault(shard, reader)
+    def _open(self, shard: int) -> ShardReader:
+        """Return an open shard, anew where its file may have changed. Raises CorruptShardError."""
+        reader = self._fetcher.open_shard(shard)
+        with self._lock:
+            if len(self._readers) >= 2 * _OPEN_SHARDS:
+                self._readers.clear()  # what is attached holds its maps itself
+            self._readers[shard] = reader
         return reader
 
-    def _check_identity(self) -> None:
-        """Look whether shards that were read were rewritten in place, a few times a second."""
+    def _reopened(self) -> bool:
+        """Look whether files of shards that were read changed, a few times a second; if any did, attach it anew.
+
+        Then what was read may be what they changed to, and has to be read again.
+
+        Raises:
+            CorruptShardError: One was rewritten in place.
+        """
         now = time.monotonic()
         if now - self._checked < _IDENTITY_SECONDS:
-            return
+            return False
         with self._lock:
             self._checked = now
-            touched = [self._readers[shard] for shard in self._run.take_touched() if shard in self._readers]
-        for reader in touched:
-            reader.check_identity()
+            touched = [(shard, self._readers.get(shard)) for shard in self._run.take_touched()]
+        changed = [shard for shard, reader in touched if reader is None or reader.identity.changed()]
+        self._attach(changed)
+        return bool(changed)
 
     def _corrupt(self, status: int, shard: int, batch: int, chunk: int) -> CorruptShardError:
         return self._fault(shard, f"record batch {batch}: {read_failure(status, chunk)}")
@@ -192,6 +208,12 @@ class OpenRun:
             shard=path,
             column=self.column.name,
         )
+
+
+def _are_ends(offsets: NDArray[np.int64], first: int, last: bool, tokens: int) -> bool:
+    """Tell whether these can be the offsets of a record batch of so many tokens, from row `first` on."""
+    inside = offsets[0] >= 0 and offsets[-1] <= tokens and bool((offsets[1:] >= offsets[:-1]).all())
+    return inside and (first > 0 or offsets[0] == 0) and (not last or offsets[-1] == tokens)
 
 
 def _tokens_column(dataset: Dataset, name: str | None) -> Column:

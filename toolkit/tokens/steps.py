@@ -7,23 +7,28 @@ from __future__ import annotations
 
 import itertools
 import os
+import warnings
 import weakref
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Generator, Iterator, Mapping
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
 from toolkit.errors import LoaderError, UsageError
+from toolkit.loader.course import EndedRunWarning, ended_text
 from toolkit.loader.iteration import Iteration
+from toolkit.loader.state import check_fields, same_value, short, whole_number
 from toolkit.memory.guard import check_memory
 from toolkit.tokens.batch import TokenBatch
 from toolkit.tokens.fill import Filled, Filler
 from toolkit.tokens.schedule import Place, Schedule, Step
 
-__all__ = ["Delivery", "StepStream"]
+__all__ = ["STATE_VERSION", "Delivery", "StepStream"]
+
+STATE_VERSION = 2
 
 _ENDLESS = 1 << 62  # epochs
 _MOST_STEPS = 1 << 50  # more than any run has: what is counted beyond has no end
@@ -35,6 +40,9 @@ Delivery = Callable[[Any, tuple[int, int]], Any]
 class StepStream(ABC):
     """Iterates over batches. One consumer; the threads end with the iteration, with close(), or when it is dropped."""
 
+    #: Whether one epoch of it is a run: nobody loops over its epochs.
+    _is_whole = False
+
     def __init__(
         self,
         schedule: Schedule,
@@ -42,7 +50,8 @@ class StepStream(ABC):
         deliver: Delivery,
         *,
         first_step: int,
-        total_steps: int | None,
+        last_step: int | None,
+        until_epoch: int | None,
         epochs: int | None,
         threads: int,
         prefetch: int,
@@ -50,12 +59,12 @@ class StepStream(ABC):
         self._schedule = schedule
         self._filler = filler
         self._convert = deliver
-        self._total_steps = total_steps
+        self._last_step = last_step
+        self._until_epoch = until_epoch
         self._epochs = epochs
         self._threads = threads
         self._prefetch = prefetch
         self._place = schedule.advance(Place(), first_step)
-        self._first_step = first_step
         self._closed = False
         self._iteration = 0
         self._workers: ThreadPoolExecutor | None = None
@@ -91,6 +100,11 @@ class StepStream(ABC):
         """Where the consumer stands: behind the last batch it received."""
         return self._place
 
+    @property
+    def finished(self) -> bool:
+        """Whether until_epoch=, a number of steps or the phases bound the run, and nothing is left of it."""
+        return self._count(_ENDLESS) == 0
+
     def state_dict(self) -> dict[str, object]:
         """Return where the consumer stands, as JSON values; the same on every rank at a step."""
         step, epoch, position = self._place
@@ -102,21 +116,29 @@ class StepStream(ABC):
         Raises:
             UsageError: It is the state of other data, or of another order.
         """
-        for name, value in self._identity().items():
-            if state.get(name) != value:
+        identity = self._identity()
+        check_fields(state, (*identity, *Place._fields), ("version", STATE_VERSION), "token stream's")
+        for name, value in identity.items():
+            if not same_value(state[name], value):
                 raise UsageError(
-                    f"the state has {name} {state.get(name)!r}, and this stream {value!r}: it would go on elsewhere. "
+                    f"the state has {name} {short(state[name], 240, quoted=True)}, and this stream {value!r}: it would "
+                    "go on elsewhere. "
                     "Open the dataset by its pin, with the options of then"
                 )
-        try:
-            place = Place(int(state["step"]), int(state["epoch"]), int(state["position"]))
-        except (KeyError, TypeError, ValueError) as error:
-            raise UsageError(f"the state is none of a token stream: {error}") from error
-        if min(place) < 0 or place.position > self._schedule.units:
-            raise UsageError(f"the state's place {place} lies outside of epochs of {self._schedule.units}")
+        place = Place(
+            step=whole_number(state, "step"),
+            epoch=whole_number(state, "epoch"),
+            position=whole_number(state, "position", self._schedule.units),
+        )
+        self._warn_if_ended(place)
         self._end()
         self._iteration += 1
         self._place = place
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise UsageError(
+            "a token stream doesn't pickle: pickle its datasets and its state_dict(), and make it where they arrive"
+        )
 
     def close(self) -> None:
         """End a running iteration and its threads. May be called more than once."""
@@ -131,21 +153,37 @@ class StepStream(ABC):
         """Return the epoch before which the next iteration ends."""
         if self._epochs is None:
             return _ENDLESS
-        until = (self._place.epoch // self._epochs + 1) * self._epochs
+        until = self._end_of_iter(self._place)
         return until if self._schedule.remaining(self._place, until) else until + self._epochs
 
     def _count(self, until: int) -> int:
+        if self._until_epoch is not None:
+            until = min(until, self._until_epoch)
         count = self._schedule.remaining(self._place, until)
-        if self._total_steps is not None:
-            count = min(count, max(0, self._first_step + self._total_steps - self._place.step))
+        if self._last_step is not None:
+            count = min(count, max(0, self._last_step - self._place.step))
         return count
+
+    def _end_of_iter(self, place: Place) -> int:
+        """Return the multiple of `epochs` that the epoch of `place` leads to."""
+        epochs = self._epochs or 1
+        return (place.epoch // epochs + 1) * epochs
+
+    def _warn_if_ended(self, place: Place) -> None:
+        """Warn of a state at the end of a whole iter() of several epochs, or of a mix, unless the run is bounded."""
+        until = self._end_of_iter(place)
+        bounded = self._until_epoch is not None or self._last_step is not None
+        ends = place.step and not self._schedule.remaining(place, until) and self._schedule.remaining(place, until + 1)
+        if ends and not bounded and self._epochs is not None and (self._epochs > 1 or self._is_whole):
+            what = "every row once" if self._is_whole else f"epochs={self._epochs}"
+            warnings.warn(ended_text(what, until, until), EndedRunWarning, stacklevel=3)
 
     def _end(self) -> None:
         if self._workers is not None:
             self._workers.shutdown(cancel_futures=True)
             self._workers = None
 
-    def _deliver(self, iteration: int, count: int) -> Iterator[TokenBatch]:
+    def _deliver(self, iteration: int, count: int) -> Generator[TokenBatch, None, None]:
         delivered = 0
         try:
             for filled in self._filled(_works(self._schedule.steps(self._place, count), self._filler)):
@@ -186,10 +224,17 @@ class StepStream(ABC):
         ahead: deque[Future[Filled]] = deque()
         while True:
             for one in itertools.islice(work, self._prefetch + 1 - len(ahead)):
-                ahead.append(workers.submit(one))
+                ahead.append(_submitted(workers, one))
             if not ahead:
                 return
-            yield ahead.popleft().result()
+            if os.getpid() != self._pid:  # its threads are the parent's: what they have not filled never comes
+                raise LoaderError("this iteration began before a fork: make a new stream in the child process")
+            try:
+                filled = ahead.popleft().result()
+            except CancelledError:  # the stream was closed by another thread, or went on elsewhere
+                return
+            yield filled
+            del filled
 
     def _batch(self, filled: Filled, i: int) -> TokenBatch:
         step = filled.steps[i]
@@ -198,6 +243,16 @@ class StepStream(ABC):
         arrays = {name: self._convert(array[i], shape) for name, array in filled.arrays.items()}
         self._place = Place(step_number + 1, epoch, position + step.units)
         return TokenBatch(arrays, step.place, partial(_mask, self._filler, self._convert, step))
+
+
+def _submitted(workers: ThreadPoolExecutor, one: Callable[[], Filled]) -> Future[Filled]:
+    """Have it filled ahead; or now: once the main thread has ended no executor takes more, and others may go on."""
+    try:
+        return workers.submit(one)
+    except RuntimeError:
+        filled: Future[Filled] = Future()
+        filled.set_result(one())
+        return filled
 
 
 def _let_end(workers: ThreadPoolExecutor) -> None:

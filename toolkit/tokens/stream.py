@@ -21,7 +21,7 @@ from toolkit.tokens.options import Fit, Shuffle, StreamOptions, Tail, member
 from toolkit.tokens.packing import PackedDocuments
 from toolkit.tokens.run import OpenRun
 from toolkit.tokens.schedule import Schedule
-from toolkit.tokens.steps import StepStream
+from toolkit.tokens.steps import STATE_VERSION, StepStream
 
 if TYPE_CHECKING:
     from toolkit.loader.dataset import Dataset
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 __all__ = ["TokenStream", "check_fit"]
 
 _ORDER_VERSION = 1
-_STATE_VERSION = 1
 
 
 class TokenStream(StepStream):
@@ -51,6 +50,8 @@ class TokenStream(StepStream):
         start_step: int | None = None,
         total_steps: int | None = None,
         epochs: int | None = 1,
+        until_epoch: int | None = None,
+        steps: int | None = None,
         shuffle: str = "none",
         seed: int = 0,
         block_size: int | None = None,
@@ -70,6 +71,7 @@ class TokenStream(StepStream):
         sharding: Any = None,
         tokenizer: str | os.PathLike[str] | None = None,
         column: str | None = None,
+        verify: str | None = None,
     ) -> None:
         """Make a stream; nothing but lengths of documents (with pack=) is read yet.
 
@@ -81,8 +83,11 @@ class TokenStream(StepStream):
             phases: (steps, batch_size, seq_len) that come first.
             completed_phases: The same, before `phases`; start_step is behind them if not given.
             start_step: The step to begin at, counted from the very first.
-            total_steps: Steps to deliver at the most, from start_step on.
-            epochs: Epochs that each iter() gives; None is without end.
+            total_steps: Steps to deliver at the most, from start_step on. It bounds the whole run, as `steps` does.
+            epochs: Epochs that each iter() gives; None is without end, but for the next two.
+            until_epoch: The epoch before which the whole run ends, over all iter() and restarts: a state that stands
+                there delivers nothing.
+            steps: Steps of the whole run, counted from the very first; in place of total_steps.
             shuffle: "block" permutes blocks of tokens anew each epoch; "none" keeps the stored order.
             seed: Of the order.
             block_size: Tokens of a block; the largest seq_len if not given, so that each row is one stretch of text.
@@ -102,6 +107,7 @@ class TokenStream(StepStream):
             sharding: A jax NamedSharding of (rows, seq_len): JAX arrays placed by it, each process reading its rows.
             tokenizer: The tokenizer.json (or "bytes") that ids must be of.
             column: The tokens column, when there are several.
+            verify: "touch" or "always", as in toolkit.open(); left out, as the dataset was opened.
 
         Raises:
             UsageError: An option can't be, or doesn't fit the dataset.
@@ -120,6 +126,8 @@ class TokenStream(StepStream):
             start_step=start_step,
             total_steps=total_steps,
             epochs=epochs,
+            until_epoch=until_epoch,
+            steps=steps,
             shuffle=member(Shuffle, "shuffle", shuffle),
             seed=seed,
             block_size=block_size,
@@ -137,7 +145,7 @@ class TokenStream(StepStream):
             prefetch=prefetch,
             output=member(Output, "output", output),
         )
-        self.dataset = dataset
+        self.dataset = dataset = dataset if verify is None else dataset.verified(verify)
         self._run = OpenRun(dataset, column)
         options = self.options
         check_fit(options, self._run, tokenizer)
@@ -180,7 +188,8 @@ class TokenStream(StepStream):
             filler,
             placement.place if placement else delivery(options.output),
             first_step=options.first_step,
-            total_steps=options.total_steps,
+            last_step=options.last_step,
+            until_epoch=options.until_epoch,
             epochs=options.epochs,
             threads=options.threads,
             prefetch=options.prefetch,
@@ -204,7 +213,7 @@ class TokenStream(StepStream):
     def _identity(self) -> dict[str, object]:
         options = self.options
         return {
-            "version": _STATE_VERSION,
+            "version": STATE_VERSION,
             "order": _ORDER_VERSION,
             "pin": self.dataset.pin,
             "split": self.dataset.split,

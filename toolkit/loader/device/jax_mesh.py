@@ -11,6 +11,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from numpy.typing import NDArray
 
 from toolkit.errors import LoaderError, UsageError, did_you_mean
+from toolkit.loader.device import convert_columns
 from toolkit.loader.device.jax_arrays import free_dead_arrays, typed
 from toolkit.loader.device.jax_placement import Placement, RowRange, process_index, process_ranges
 from toolkit.memory.pool import aligned
@@ -108,9 +109,9 @@ class MeshArrays:
         """Return global arrays over this process' samples of each column.
 
         Raises:
-            UsageError, LoaderError: What a batch map made can't be placed; a whole number doesn't fit JAX's type.
+            UsageError, LoaderError: What a batch map made can't be placed; a number doesn't fit JAX's type.
         """
-        return {name: self._placed(name, values, dtypes.get(name)) for name, values in columns.items()}
+        return convert_columns(columns, dtypes, self._placed)
 
     def mask(self, mask: NDArray[np.bool_]) -> Any:
         """Return bool (global batch,), cut as the columns are."""

@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from toolkit.errors import UsageError
+from toolkit.loader.device import convert_columns, each_inside
 from toolkit.loader.device.page_locked import CopyEvent, HeldCopies, PageLocked
 from toolkit.loader.device.torch_arrays import convert
 from toolkit.memory.pool import Allocate, aligned
@@ -165,10 +166,8 @@ def _check_cuda(device: torch.device) -> None:
 def _each(
     columns: Mapping[str, Any], dtypes: Mapping[str, str | None], move: Callable[[torch.Tensor], torch.Tensor]
 ) -> dict[str, Any]:
-    return {name: _moved(convert(values, dtypes.get(name)), move) for name, values in columns.items()}
+    return convert_columns(columns, dtypes, lambda name, values, dtype: _moved(convert(values, dtype), move))
 
 
 def _moved(values: Any, move: Callable[[torch.Tensor], torch.Tensor]) -> Any:
-    if isinstance(values, list):
-        return [_moved(value, move) for value in values]
-    return move(values) if isinstance(values, torch.Tensor) else values
+    return move(values) if isinstance(values, torch.Tensor) else each_inside(values, lambda one: _moved(one, move))

@@ -11,8 +11,8 @@ import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolkit.pack import repeats
-from toolkit.pack.repeats import KnownKeys, find_repeats, first_repeat
+from toolkit.format import key_repeats as repeats
+from toolkit.format.key_repeats import KnownKeys, find_repeats, first_repeat
 
 KEYS = st.lists(st.lists(st.sampled_from([f"k{i}" for i in range(30)]), max_size=25), min_size=1, max_size=5)
 

@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from toolkit.pack.hashes import HASH_BYTES, Hashes, key_hash, mapped, mapped_hashes
-from toolkit.storage.local import TEMPORARY_PREFIX, storage_errors
+from toolkit.format.key_hashes import HASH_BYTES, Hashes, key_hash, mapped, mapped_hashes
+from toolkit.storage.local import TEMPORARY_PREFIX, new_file, storage_errors
 
 __all__ = ["KnownKeys", "Repeats", "find_repeats", "first_repeat"]
 
@@ -64,7 +64,7 @@ class KnownKeys:
     def __init__(self, paths: Sequence[str], folder: str) -> None:
         """Sort what is in `paths`, as find_repeats() takes them, into a file in `folder`."""
         path = os.path.join(folder, "keys.sorted")
-        with storage_errors("write", path), open(path, "wb") as file:
+        with storage_errors("write", path), new_file(path) as file:
             for hashes, _ in _parts(paths, folder):
                 file.write(np.sort(hashes[:, 0]).data)
         self._words = np.frombuffer(mapped(path), np.uint64)

@@ -1,0 +1,79 @@
+"""--dry-run of every kind of source, and the brace lists that inputs may be given as."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import tfrecords
+from command import Cli, encoded, put
+from sources import roxxels, tars
+
+from toolkit.sources.options import SourceKind
+
+
+def write_parquet(root: Path) -> None:
+    pq.write_table(pa.table({"text": ["a", "b"]}), root / "x.parquet")
+
+
+INPUTS: dict[SourceKind, Callable[[Path], None]] = {
+    SourceKind.IMAGEFOLDER: lambda root: put(root, "cat/1.jpg", encoded(9, 9)),
+    SourceKind.PARQUET: write_parquet,
+    SourceKind.ROXXEL: lambda root: roxxels.write(root / "x.rox", np.arange(64, dtype=np.uint16), 32),
+    SourceKind.TEXT: lambda root: put(root, "x.txt", b"a text"),
+    SourceKind.TFRECORD: lambda root: tfrecords.write(root / "x.tfrecord", tfrecords.many(3)),
+    SourceKind.WEBDATASET: lambda root: put(root, "x.tar", tars.tar_bytes(tars.samples(2))),
+}
+
+
+@pytest.mark.parametrize("kind", list(SourceKind))
+@pytest.mark.parametrize("tokens", [False, True])
+def test_every_kind_can_be_planned(cli: Cli, tmp_path: Path, kind: SourceKind, tokens: bool) -> None:
+    (tmp_path / "source").mkdir()
+    INPUTS[kind](tmp_path / "source")
+    flags = ["--tokenizer", "bytes"] if tokens else []
+    if tokens and kind not in (SourceKind.TEXT, SourceKind.PARQUET):
+        flags = ["--limit", "1"] if kind is not SourceKind.ROXXEL else ["--split", "all"]
+    ended = cli("pack", tmp_path / "source", tmp_path / "ds", "--dry-run", *flags)
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.out.startswith("dry run: nothing is written; ")
+    assert ended.last_line.startswith("dry_run=true samples=")
+    document = json.loads(cli("pack", tmp_path / "source", tmp_path / "ds", "--dry-run", "--json", *flags).out)
+    assert document["source_kind"] == kind.value
+    assert not (tmp_path / "ds").exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ("x-{5..1}.txt", r"{5..1} in 'x-{5..1}.txt' counts down, and stands for nothing: {1..5}?"),
+        ("x-{0..99999999999}.txt", "{0..99999999999} in 'x-{0..99999999999}.txt' stands for more than 1,000,000 paths"),
+        (f"x-{{0..{'9' * 5000}}}.txt", "stands for more than 1,000,000 paths"),
+        ("x-{0..9999}{0..9999}.txt", "stands for more than 1,000,000 paths"),
+        ("x-{0..999999}-{a,b}.txt", "stands for more than 1,000,000 paths"),
+        ("x-{3..4}.txt", "no input at"),
+        ("x-{}.txt", "no input at"),
+    ],
+)
+def test_brace_lists_that_stand_for_nothing_or_too_much(cli: Cli, tmp_path: Path, given: str, says: str) -> None:
+    for number in range(2):
+        put(tmp_path, f"x-{number}.txt", b"a text")
+    for flags in ([], ["--dry-run"], ["--source-kind", "text"]):
+        ended = cli("pack", f"{tmp_path}/{given}", tmp_path / "ds", *flags)
+        assert ended.code == 2
+        assert says in ended.err.replace(f"{tmp_path}/", "")
+        assert not (tmp_path / "ds").exists()
+
+
+def test_brace_lists(cli: Cli, tmp_path: Path) -> None:
+    for number in range(8, 12):
+        put(tmp_path, f"x-{number:02}.txt", b"a text")
+    ended = cli("pack", f"{tmp_path}/x-{{08..11}}.txt", tmp_path / "ds", "--dry-run", "-q")
+    assert ended.out == "dry_run=true samples=unknown shards=1 source_bytes=24\n"
+    put(tmp_path, "x-{5..1}.txt", b"a name that is there stands for itself")
+    assert cli("pack", tmp_path / "x-{5..1}.txt", tmp_path / "ds", "--dry-run", "-q").code == 0

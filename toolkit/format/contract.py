@@ -1,0 +1,149 @@
+"""What the parts of a version must be, and must be to each other: checked once, when it is opened.
+
+Every hash may agree and the dataset still be made to hurt. What passes here needs no second look by those who read: no
+number leaves its range, no sum overflows, every type has a layout, every record batch lies inside its file. Each check
+returns what is wrong in words, or None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from toolkit.errors import UsageError
+from toolkit.format.arrays import value_offsets
+from toolkit.format.encodings import Encoding, ImageEncoding
+from toolkit.format.layout import column_layouts
+from toolkit.format.schema import DIGEST, DIGEST_BYTES, IMAGE_TYPE, KEY, RAW_IMAGE_TYPE, Column, Kind, token_type
+from toolkit.format.tables import ShardIndex
+
+__all__ = ["MOST_BYTES", "MOST_ROWS", "columns_fault", "index_fault", "schema_fault"]
+
+MOST_ROWS = 1 << 48  # of a version; sums of them, and their products with small numbers, stay in an int64
+MOST_BYTES = 1 << 60
+_ROW_BYTES = DIGEST_BYTES  # a row has its digest at least
+_TOKEN_BYTES = 2
+_MAGIC_BYTES = 8
+_ALIGNMENT = 8
+_OWN = (pa.field(KEY, pa.string(), nullable=False), pa.field(DIGEST, pa.binary(DIGEST_BYTES), nullable=False))
+_TEXT = (pa.string(), pa.large_string())
+_BYTES = (pa.binary(), pa.large_binary())
+
+
+def columns_fault(columns: Sequence[Column]) -> str | None:
+    """Check the columns of a manifest by themselves."""
+    names = [column.name for column in columns]
+    for column in columns:
+        fault = _column_fault(column)
+        if fault is not None:
+            return f"column {column.name!r}: {fault}"
+        if column.name in (KEY, DIGEST, "") or "\0" in column.name or names.count(column.name) > 1:
+            return f"no column can be called {column.name!r} here"
+    return None
+
+
+def _column_fault(column: Column) -> str | None:
+    if (column.label_table is not None) != (column.kind is Kind.LABEL):
+        return f"a column of kind {column.kind.value} has {'a' if column.label_table else 'no'} label table"
+    if column.tokens is not None and column.kind is not Kind.TOKENS:
+        return f"a column of kind {column.kind.value} has no tokens"
+    if column.tokens is not None and (column.tokens.eos or 0) >= column.tokens.vocabulary:
+        return f"the token {column.tokens.eos} of a vocabulary of {column.tokens.vocabulary}"
+    if column.kind is Kind.IMAGE:
+        try:
+            ImageEncoding.parse(column.encoding or "")
+        except UsageError as error:
+            return f"images have an encoding: {error}"
+    elif column.encoding not in (None, "npy"):
+        return f"a column of kind {column.kind.value} has no encoding {column.encoding!r}"
+    return None
+
+
+def schema_fault(schema: pa.Schema, columns: Sequence[Column]) -> str | None:
+    """Check the schema of the shards against the columns of the manifest."""
+    names = [column.name for column in columns]
+    if schema.names != [KEY, DIGEST, *names]:
+        return f"its columns {', '.join(names)} are not those of the schema table"
+    if not all(schema.field(i).equals(field) for i, field in enumerate(_OWN)):
+        return f"{KEY} is not utf8 or {DIGEST} not fixed_size_binary({DIGEST_BYTES}), both never null"
+    try:
+        column_layouts(schema)
+    except TypeError as error:
+        return str(error)
+    for column in columns:
+        field = schema.field(column.name)
+        if not _fits(column, field):
+            return f"column {column.name!r} is of kind {column.kind.value}, and its type {field.type}"
+    return None
+
+
+def _fits(column: Column, field: pa.Field) -> bool:
+    """Tell whether a column of that kind can have that type."""
+    dtype = field.type
+    match column.kind:
+        case Kind.IMAGE:
+            raw = ImageEncoding.parse(column.encoding or "").encoding is Encoding.RAW
+            return bool(dtype == (RAW_IMAGE_TYPE if raw else IMAGE_TYPE))
+        case Kind.LABEL:
+            return bool(dtype == pa.int64())
+        case Kind.TEXT:
+            return dtype in _TEXT
+        case Kind.SCALAR:
+            return any(kind(dtype) for kind in (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean))
+        case Kind.JSON:
+            return bool(dtype == pa.string())
+        case Kind.BYTES:
+            return dtype in _BYTES or bool(pa.types.is_fixed_size_binary(dtype))
+        case Kind.TENSOR:
+            return bool(dtype == pa.binary())
+        case Kind.TOKENS:
+            sizes = (1 << 16, 1 << 32) if column.tokens is None else (column.tokens.vocabulary,)
+            return not field.nullable and dtype in [token_type(size) for size in sizes]
+    return True
+
+
+def index_fault(index: ShardIndex) -> str | None:
+    """Check the paths and numbers of a split's shard tables; all shards at once, since there may be a million."""
+    fault = _paths_fault(index.paths)
+    if fault is not None:
+        return fault
+    size, owner = index.shard_bytes, index.batch_shard
+    offset, head, body = index.batch_offset, index.batch_metadata_bytes, index.batch_body_bytes
+    file_bytes = size[owner]
+    outside = (offset < _MAGIC_BYTES) | (offset > file_bytes) | (head < _ALIGNMENT) | (body < 0)
+    outside |= (head > file_bytes - offset) | (body > file_bytes - offset - head)
+    alike = owner[1:] == owner[:-1]
+    for wrong, shard_of, what in (
+        ((size < _MAGIC_BYTES) | (size > MOST_BYTES), None, "its bytes can't be"),
+        ((index.shard_tokens < 0) | (index.shard_tokens > size // _TOKEN_BYTES), None, "its tokens can't be"),
+        (outside, owner, "a record batch lies outside of it"),
+        ((offset | head) % _ALIGNMENT != 0, owner, f"a record batch lies at no multiple of {_ALIGNMENT} bytes"),
+        ((index.batch_rows < 0) | (index.batch_rows > body // _ROW_BYTES), owner, "a record batch has not the rows"),
+        (alike & ((offset + head + body)[:-1] > offset[1:]), owner, "two record batches lie over each other"),
+    ):
+        if wrong.any():
+            place = int(np.argmax(wrong))
+            return f"shard {index.shard_path(place if shard_of is None else int(shard_of[place]))}: {what}"
+    if float(size.sum(dtype=np.float64)) > MOST_BYTES:
+        return f"its shards have more than {MOST_BYTES} bytes"
+    held = np.diff(index.batch_start[index.shard_first_batch])
+    if (held != index.shard_rows).any():
+        shard = int(np.argmax(held != index.shard_rows))
+        return f"shard {index.shard_path(shard)}: {index.shard_rows[shard]} rows, its record batches {held[shard]}"
+    return None
+
+
+def _paths_fault(paths: pa.Array) -> str | None:
+    """Check that the paths stay inside of the dataset."""
+    starts, data = value_offsets(paths), paths.buffers()[2]
+    text = b"" if data is None else memoryview(data)[int(starts[0]) : int(starts[-1])].tobytes()
+    # A look at all of them at once: only where there is something odd, at one after the other.
+    firsts = np.frombuffer(text, np.uint8)[(starts[:-1] - starts[0])[starts[:-1] < starts[1:]]]
+    if len(firsts) == len(paths) and not (firsts == ord("/")).any() and b".." not in text and b"\0" not in text:
+        return None
+    for path in paths.to_pylist():
+        if not path or path.startswith("/") or "\0" in path or ".." in path.split("/"):
+            return f"shard path {path!r} leaves the dataset folder"
+    return None

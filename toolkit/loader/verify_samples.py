@@ -1,0 +1,150 @@
+"""What `verify --full` looks for in the rows of one record batch: digests, labels, tokens, keys that come twice.
+
+The bytes are those that were packed; here it is asked whether they are what the dataset says of them.
+"""
+
+from __future__ import annotations
+
+import bisect
+import contextlib
+import os
+import tempfile
+import threading
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+import pyarrow as pa
+
+from toolkit.format.arrays import numbers, valid_rows, value_offsets
+from toolkit.format.digest import sample_digests
+from toolkit.format.key_hashes import key_hash
+from toolkit.format.key_repeats import find_repeats
+from toolkit.format.manifest import LabelCounts
+from toolkit.format.schema import DIGEST, KEY, Column, Kind, TokenEncoding
+from toolkit.storage.local import storage_errors
+
+__all__ = ["Fault", "KeyLog", "SampleChecks"]
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A row of the batch, and what is wrong with it."""
+
+    row: int
+    what: str
+
+
+class SampleChecks:
+    """Checks of the rows of a split, and what they add up to. Safe from any thread.
+
+    Attributes:
+        rows: How many were looked at.
+    """
+
+    def __init__(self, columns: Sequence[Column], classes: Mapping[str, int], keys: KeyLog, split: str) -> None:
+        """`classes`: how many each label column has."""
+        self._classes = classes
+        self._tokens = {one.name: one.tokens for one in columns if one.kind is Kind.TOKENS}
+        self.keys = keys
+        self._split = split
+        self._lock = threading.Lock()
+        self.rows = 0
+        self._labels = {name: Counter[int | None]() for name in classes}
+
+    def look(self, records: pa.RecordBatch, first_row: int) -> Iterator[Fault]:
+        """Count the rows, and yield what is wrong with them."""
+        self.keys.add(self._split, first_row, records.column(KEY).to_pylist())
+        packed = records.column(DIGEST).to_pylist()
+        for row, digest in enumerate(sample_digests(records)):
+            if digest != packed[row]:
+                yield Fault(row, "its digest is another than when it was packed")
+        for name, classes in self._classes.items():
+            yield from self._look_at_labels(name, classes, records.column(name))
+        for name, encoding in self._tokens.items():
+            if encoding is not None:
+                yield from _look_at_tokens(name, encoding, records.column(name))
+        with self._lock:
+            self.rows += records.num_rows
+
+    def tokens(self, records: pa.RecordBatch) -> int:
+        """Return how many tokens the rows have, of all columns."""
+        return sum(len(records.column(name).values) for name in self._tokens)
+
+    def labels_fault(self, column: str, counts: LabelCounts) -> str | None:
+        """Compare what was counted of a label column with what the manifest says."""
+        seen = self._labels[column]
+        counted = LabelCounts(counts=tuple(seen[i] for i in range(len(counts.counts))), missing=seen[None])
+        return None if counted == counts else f"the classes of column {column} occur otherwise than the manifest says"
+
+    def _look_at_labels(self, name: str, classes: int, labels: pa.Array) -> Iterator[Fault]:
+        ids = numbers(labels)
+        there = valid_rows(labels)
+        strange = there & ((ids < 0) | (ids >= classes))
+        values, counts = np.unique(ids[there & ~strange], return_counts=True)
+        with self._lock:
+            self._labels[name].update(dict(zip(values.tolist(), counts.tolist(), strict=True)))
+            self._labels[name][None] += int(np.count_nonzero(~there))
+        for row in np.flatnonzero(strange).tolist():
+            yield Fault(row, f"column {name} has the label {ids[row]}, and its label table {classes} names")
+
+
+def _look_at_tokens(name: str, encoding: TokenEncoding, documents: pa.Array) -> Iterator[Fault]:
+    ids, ends = numbers(documents.values), value_offsets(documents)
+    wrong = np.flatnonzero(ids >= encoding.vocabulary)
+    for row in np.unique(np.searchsorted(ends, wrong, side="right") - 1).tolist():
+        yield Fault(row, f"column {name} has a token beyond the vocabulary of {encoding.vocabulary}")
+    if encoding.eos is not None:
+        filled = np.flatnonzero(ends[1:] > ends[:-1])
+        for row in filled[ids[ends[1:][filled] - 1] != encoding.eos].tolist():
+            yield Fault(row, f"column {name} has a document without the end-of-text token {encoding.eos}")
+
+
+class KeyLog:
+    """The hashes of all keys of a version, on disk, to find those that occur twice. Safe from any thread.
+
+    Owns a temporary folder until the `with` block ends.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._starts = [0]
+        self._places: list[tuple[str, int]] = []  # split and row of the first key of each run
+        with storage_errors("write", tempfile.gettempdir()):
+            self._folder = tempfile.TemporaryDirectory(prefix="toolkit-verify-")
+            self._path = os.path.join(self._folder.name, "keys")
+            self._file = open(self._path, "wb")  # noqa: SIM115 - closed by __exit__
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with contextlib.suppress(OSError):  # a full disk was told already
+            self._file.close()
+        self._folder.cleanup()
+
+    def add(self, split: str, first_row: int, keys: Sequence[str]) -> None:
+        """Add the keys of a run of rows of a split. Raises StorageError."""
+        data = b"".join(map(key_hash, keys))
+        with self._lock, storage_errors("write", self._path):
+            self._file.write(data)
+            self._places.append((split, first_row))
+            self._starts.append(self._starts[-1] + len(keys))
+
+    def repeats(self) -> Iterator[tuple[str, int, str, int]]:
+        """Yield split and row of a key that came before, and split and row where it did. Raises StorageError."""
+        with storage_errors("write", self._path):
+            self._file.flush()
+        found = find_repeats([self._path], self._folder.name)
+        for row, first in zip(found.rows.tolist(), found.firsts.tolist(), strict=True):
+            yield *self._place(row), *self._place(first)
+
+    def _place(self, number: int) -> tuple[str, int]:
+        run = bisect.bisect_right(self._starts, number) - 1
+        split, first_row = self._places[run]
+        return split, first_row + number - self._starts[run]

@@ -1,0 +1,109 @@
+"""The note of the version that is about to be committed: a pack that was stopped before it said its pin says it later.
+
+DATASET/.commit is written before the commit and goes last of all, when the pin has been said and the journal is gone.
+Where it names the current version, the same command has nothing to do but to say so. It holds hashes and counts only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+
+import msgspec
+
+from toolkit.format.names import COMMIT_NOTE
+from toolkit.format.pin import MANIFEST, REPORTS
+from toolkit.format.tables import encode_schema_table, sha256
+from toolkit.pack.job import PackJob
+from toolkit.pack.prepare import Prepared
+from toolkit.pack.slices import fingerprint
+from toolkit.sources.reject import Reject
+from toolkit.storage.local import read_file, storage_errors, write_durable
+
+__all__ = ["CommitNote", "Committed"]
+
+
+class Committed(msgspec.Struct, frozen=True, kw_only=True):
+    """What a commit came to: its pin, the version it was appended to, and by which job from which input.
+
+    `job` and `input` are hashes: of the options, and of the slices as they were listed.
+    """
+
+    pin: str
+    base: str | None
+    job: str
+    input: str
+    added: int
+    renamed: int
+    rejected: int
+
+
+_NOTE = msgspec.json.Decoder(Committed)  # made within the import: see toolkit.format.manifest
+
+
+class CommitNote:
+    """The note in the dataset at `root`. Its writer holds the dataset's lock."""
+
+    def __init__(self, root: str) -> None:
+        """Look at nothing yet."""
+        self._root = root
+        self._path = os.path.join(root, COMMIT_NOTE)
+
+    def write(self, job: PackJob, prepared: Prepared, pin: str, *, added: int, renamed: int, rejected: int) -> None:
+        """Say durably which version is about to be committed."""
+        note = Committed(
+            pin=pin,
+            base=None if prepared.base is None else prepared.base.pin,
+            job=_job_hash(job, prepared),
+            input=_input_hash(prepared),
+            added=added,
+            renamed=renamed,
+            rejected=rejected,
+        )
+        write_durable(self._path, msgspec.json.encode(note))
+
+    def current(self) -> Committed | None:
+        """Return the note when the version that it names is the current one, else None."""
+        manifest = os.path.join(self._root, MANIFEST)
+        if not (os.path.exists(self._path) and os.path.exists(manifest)):
+            return None
+        with storage_errors("read", self._path):
+            data = read_file(self._path)
+        with storage_errors("read", manifest):
+            pin = sha256(read_file(manifest))
+        with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError):
+            note = _NOTE.decode(data)
+            return note if note.pin == pin else None
+        return None
+
+    def of(self, job: PackJob, prepared: Prepared) -> Committed | None:
+        """Return the note when the current version is what this very job made of the input as it is now."""
+        note = self.current()
+        if note is None or (note.job, note.input) != (_job_hash(job, prepared), _input_hash(prepared)):
+            return None
+        return note if note.rejected <= job.allowed_rejects(note.added + note.rejected) else None
+
+    def rejects(self, note: Committed) -> list[Reject]:
+        """Return the rejected samples of the commit, as its report has them."""
+        path = os.path.join(self._root, REPORTS, f"{note.pin}.rejects.jsonl")
+        if not os.path.exists(path):
+            return []
+        with storage_errors("read", path):
+            lines = read_file(path).splitlines()
+        return [Reject(**msgspec.json.decode(line)) for line in lines]
+
+    def remove(self) -> None:
+        """Forget it."""
+        if os.path.lexists(self._path):
+            with storage_errors("remove", self._path):
+                os.unlink(self._path)
+
+
+def _job_hash(job: PackJob, prepared: Prepared) -> str:
+    return sha256(msgspec.json.encode([prepared.asked, dict(job.user)], order="sorted"))
+
+
+def _input_hash(prepared: Prepared) -> str:
+    schema_hash = sha256(encode_schema_table(prepared.schema))
+    listed = [(part.split, part.number, fingerprint(part, schema_hash)) for part in prepared.survey.slices]
+    return sha256(msgspec.json.encode([listed, sorted(prepared.survey.splits)]))

@@ -1,0 +1,36 @@
+"""Read paths as people write them: `~` is the home folder, and a URL is refused instead of becoming a folder `s3:`."""
+
+from __future__ import annotations
+
+import os
+import re
+from urllib.parse import unquote
+
+from toolkit.errors import UsageError
+
+__all__ = ["local_path"]
+
+_URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<rest>.*)", re.DOTALL)
+
+
+def local_path(given: str, instead: str) -> str:
+    """Return the path with a leading ~ or ~user expanded, as a shell does; it need not be there.
+
+    Args:
+        given: A path.
+        instead: What to do about a URL, for the error: "copy it here and give its folder".
+
+    Raises:
+        UsageError: It is a URL, or ~user and there is no such user.
+    """
+    url = _URL.match(given)
+    if url is not None and url["scheme"].lower() == "file":
+        raise UsageError(f"{given!r} is a URL: give the path {unquote('/' + url['rest'].partition('/')[2])!r}")
+    if url is not None:
+        raise UsageError(f"{given!r} is a URL, and only local files are read and written: {instead}")
+    expanded = os.path.expanduser(given)
+    if given.startswith("~") and expanded == given and not os.path.lexists(given):
+        raise UsageError(
+            f"{given!r}: there is no user {given[1:].partition('/')[0]!r}; a folder of that name is ./{given}"
+        )
+    return expanded
