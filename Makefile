@@ -1,10 +1,16 @@
-# make demo    photographs -> pack -> verify -> bench -> train, from nothing
-# make test    every test
+# make demo      photographs -> pack -> verify -> bench -> train, from nothing
+# make test      every test
+# make fuzz      made-up inputs, SECONDS=60 for each target; TARGETS="jpeg kernels" for some of them; SEED=0 for the
+#                same inputs each time
+# make sanitize  native code under ASan, UBSan and TSan
 # Each sets itself up; nothing has to be run first.
 BIN := .venv/bin
 DEMO := build/demo
+SECONDS := 60
+JOBS := 2
+SEED :=
 
-.PHONY: setup demo test lint clean
+.PHONY: setup demo test lint fuzz sanitize clean
 
 setup:
 	@scripts/setup.sh
@@ -19,7 +25,15 @@ lint: setup
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
+	@$(BIN)/stubtest toolkit._native --concise --mypy-config-file pyproject.toml --ignore-disjoint-bases --allowlist scripts/stubtest.txt
 	@$(BIN)/lint-imports
+
+fuzz: setup
+	@scripts/clang.sh
+	@$(BIN)/python tests/fuzz/run.py --seconds $(SECONDS) --jobs $(JOBS) $(if $(SEED),--seed $(SEED)) $(TARGETS)
+
+sanitize: setup
+	@scripts/sanitize.sh
 
 clean:
 	rm -rf build dist *.egg-info toolkit/_native/*.so $(DEMO)

@@ -14,20 +14,20 @@ command -v "$python" >/dev/null || die "$python is missing: install Python 3.11 
 "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
     || die "$python is $("$python" -V 2>&1): toolkit needs Python 3.11 or newer; set PYTHON to one"
 
-# --- system packages: only those whose header or tool is missing -----------------------------------------------
+# --- system packages: only those whose header or tool is missing (requirements/system.txt) ---------------------
+is_there() {
+    case $1 in
+        tool:*) command -v "${1#*:}" >/dev/null ;;
+        header:*) "$python" -c 'import os, sys, sysconfig; h = os.path.join(sysconfig.get_path("include"), sys.argv[1])
+sys.exit(not os.path.exists(h))' "${1#*:}" ;;
+        module:*) command -v pkg-config >/dev/null && pkg-config --exists "${1#*:}" ;;
+    esac
+}
 missing=()
-need() { missing+=("$1"); }
-command -v gcc >/dev/null || need gcc
-command -v pkg-config >/dev/null || need pkg-config
-has() { command -v pkg-config >/dev/null && pkg-config --exists "$1"; }
-has libjpeg || need libjpeg62-turbo-dev
-has zlib || need zlib1g-dev
-has libwebp || need libwebp-dev
-has libtiff-4 || need libtiff-dev
-has lcms2 || need liblcms2-dev # colour profiles
-"$python" -c 'import ensurepip, venv' 2>/dev/null || need python3-venv
-"$python" -c 'import os, sys, sysconfig; sys.exit(not os.path.exists(sysconfig.get_paths()["include"] + "/Python.h"))' \
-    || need python3-dev
+while read -r _ how apt _; do
+    is_there "$how" || missing+=("$apt")
+done < <(grep -v '^\(#\|$\)' requirements/system.txt)
+"$python" -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)
 if [ ${#missing[@]} -gt 0 ]; then
     install="apt-get install -y --no-install-recommends ${missing[*]}"
     if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
@@ -39,24 +39,26 @@ if [ ${#missing[@]} -gt 0 ]; then
     fi
 fi
 
-# --- Python packages: pinned, not resolved, so that pillow-simd stays in pillow's place -------------------------
+# --- Python packages: pinned and hashed, not resolved, so that pillow-simd stays in pillow's place ---------------
 [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
 stamp() { cat "$@" | sha256sum | cut -d' ' -f1; }
-packages=$(stamp requirements/dev.txt)
+install() { "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps "$@"; }
+packages=$(stamp requirements/dev.txt requirements/simd.txt requirements/torch.txt)
 if [ "$(cat "$venv/.packages" 2>/dev/null)" != "$packages" ]; then
     say "installing Python packages (a few minutes the first time)"
-    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps -r requirements/dev.txt
+    install --require-hashes -r requirements/dev.txt
+    install -r requirements/torch.txt
     "$venv/bin/python" -m pip uninstall --quiet --yes pillow 2>/dev/null || true
-    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --no-cache-dir --force-reinstall \
-        "$(grep -i '^pillow-simd==' requirements/dev.txt)"
+    # Compiled anew, not taken from pip's cache: it has to fit the codecs of this machine.
+    install --require-hashes --no-cache-dir --force-reinstall -r requirements/simd.txt
     echo "$packages" > "$venv/.packages"
     rm -f "$venv/.toolkit"
 fi
 
 # --- toolkit itself: compiled in place ---------------------------------------------------------------------------
-sources=$(stamp pyproject.toml setup.py $(ls toolkit/_native/*.pyx toolkit/_native/*.pxd toolkit/_native/*_*.c toolkit/_native/*.h | LC_ALL=C sort))
+sources=$(stamp pyproject.toml setup.py requirements/system.txt $(ls toolkit/_native/*.pyx toolkit/_native/*.pxd toolkit/_native/*_*.c toolkit/_native/*.h | LC_ALL=C sort))
 if [ "$(cat "$venv/.toolkit" 2>/dev/null)" != "$sources" ] || ! ls toolkit/_native/*.so >/dev/null 2>&1; then
     say "compiling toolkit"
-    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+    install --no-build-isolation --editable .
     echo "$sources" > "$venv/.toolkit"
 fi
