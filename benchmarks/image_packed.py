@@ -56,6 +56,7 @@ def measure(folder: Path, count: int, repeats: int) -> dict[str, dict[str, list[
             if encoding is not None:
                 pack(
                     PackJob(
+                        follow_links=True,
                         source=str(work / "source"),
                         dataset=str(work / name),
                         image_encoding=ImageEncoding.parse(encoding),

@@ -3,8 +3,9 @@
     python benchmarks/open_resume.py [--shards 1000 400000] [--orders 1e6 1e9 1e12] [--repeats 9] [--work DIR]
 
 The datasets: up to 1,000 shards are written, of 1,000 small samples each. For more, these are taken as often as needed,
-by hard links under names of their own: such a dataset is one that `toolkit verify` accepts, but its keys come more than
-once. `open` is toolkit.open in a process of its own, imports left out, page cache warm; `own memory` is what it added.
+by hard links under names of their own: a dataset whose keys come more than once, which `toolkit verify --full` says and
+nothing else minds. `open` is toolkit.open in a process of its own, imports left out, page cache warm; `own memory` is
+what it added.
 
 A first batch is measured on a dataset opened anew, from making the loader to the batch: 256 samples in full shuffle, on
 one thread, nearly every one in another shard that has to be opened. `resumed` loads a state first, which stands at the

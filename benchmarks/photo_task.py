@@ -31,7 +31,7 @@ def prepare(folder: Path, count: int, work: Path) -> tuple[Path, list[Path]]:
         link.parent.mkdir(parents=True, exist_ok=True)
         link.symlink_to(path.resolve())
         behind[f"{link.parent.name}/{link.name}"] = path.resolve()
-    pack(PackJob(source=str(work / "source"), dataset=str(work / "dataset")))
+    pack(PackJob(source=str(work / "source"), dataset=str(work / "dataset"), follow_links=True))
     dataset = open_dataset(work / "dataset")
     keys = dataset.keys(np.arange(len(dataset)))
     files = [behind[key] for key in keys]

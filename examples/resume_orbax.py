@@ -42,8 +42,8 @@ def main() -> int:
     ds = toolkit.open(args.dataset, split="train")
     steps = slot("image").decode_image().resize_short(16).center_crop(16).normalize("half")
     loader = ds.loader(
-        toolkit.pipeline(steps), batch_size=12, shuffle="full", seed=0, epochs=args.epochs, remainder="drop",
-        output="jax",
+        toolkit.pipeline(steps), batch_size=12, shuffle="full", seed=0, epochs=None, until_epoch=args.epochs,
+        remainder="drop", output="jax",
     )  # fmt: skip
     weights = jnp.zeros((3 * 16 * 16, len(ds.classes or ())))
     step = 0

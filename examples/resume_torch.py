@@ -43,8 +43,8 @@ def main() -> int:
     optimizer = torch.optim.SGD(network.parameters(), lr=0.01)
     # Ranks come from torchrun. `pad` gives each the same number of batches, and masks what is left over.
     loader = ds.loader(
-        toolkit.pipeline(steps), global_batch_size=args.global_batch_size, shuffle="full", seed=0, epochs=args.epochs,
-        remainder="pad", output="torch",
+        toolkit.pipeline(steps), global_batch_size=args.global_batch_size, shuffle="full", seed=0, epochs=None,
+        until_epoch=args.epochs, remainder="pad", output="torch",
     )  # fmt: skip
     if os.path.exists(args.checkpoint):
         saved = torch.load(args.checkpoint, weights_only=True)
