@@ -118,11 +118,14 @@ def _commit(
             for number, pieces in enumerate(shards):
                 temporary = transaction.shard_temporary(f"{name}-{number}")
                 writer = ShardWriter(temporary, schema, batch_body_bytes=batch_body_bytes)
-                for piece in pieces:
-                    writer.write(piece)
-                    for column, seen in labels.items():
-                        seen += piece.column(column).to_pylist()
-                record = writer.close()
+                try:
+                    for piece in pieces:
+                        writer.write(piece)
+                        for column, seen in labels.items():
+                            seen += piece.column(column).to_pylist()
+                    record = writer.close()
+                finally:
+                    writer.abort()  # nothing behind close()
                 name_on_disk = f"{name}-{number:06d}-{record.sha256.hex()[:16]}.arrow"
                 records.append(replace(record, path=transaction.publish_shard(temporary, name_on_disk)))
             rows = sum(record.rows for record in records)

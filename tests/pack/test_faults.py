@@ -292,9 +292,10 @@ def test_killed_ten_times_at_random(world: World, fresh: Scenario) -> None:
     killed = 0
     while killed < 10:
         seconds = rng.uniform(0.005, 0.06)
-        killed += world.driver.run(*args, kill_after=seconds).code == -signal.SIGALRM
+        ended = world.driver.run(*args, kill_after=seconds)
+        killed += ended.code == -signal.SIGALRM
         if world.check(fresh) is not None:
-            world.finish(fresh)
+            world.finish(fresh, said=ended.out.endswith(f"pin={fresh.pin}\n"))
             world.begin({})
     world.finish(fresh)
 

@@ -29,13 +29,15 @@ def test_pieces_of_any_size_in_order(tmp_path: Path) -> None:
 
 
 def test_an_aborted_file_is_gone_and_so_is_its_thread(tmp_path: Path) -> None:
+    before = set(threading.enumerate())
     file = BackgroundFile(str(tmp_path / "file"))
+    assert len(set(threading.enumerate()) - before) == 1
     file.write(memoryview(bytes(1000)))
     file.abort()
     file.abort()
     assert file.closed
     assert not list(tmp_path.iterdir())
-    assert not [thread for thread in threading.enumerate() if thread.name == "toolkit-write"]
+    assert not set(threading.enumerate()) - before
 
 
 def test_an_existing_file_is_refused_and_kept(tmp_path: Path) -> None:

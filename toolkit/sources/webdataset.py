@@ -249,12 +249,16 @@ def _check_together(tar: Tar, sample: _Sample, seen: dict[str, tuple[int, tuple[
     if parts and earlier and set(earlier).isdisjoint(parts):
         raise SourceError(
             f"{printable(tar.file.path)!r}: the members of the sample {printable(sample.key)!r} lie apart: "
-            f"{', '.join(earlier)} at byte {start}, {', '.join(parts)} at byte {sample.start}. A WebDataset has them "
+            f"{_extensions(earlier)} at byte {start}, {_extensions(parts)} at byte {sample.start}. A WebDataset has them "
             "next to each other: make the tar again in the order of names (tar --sort=name), or leave it out with "
             "--exclude"
         )
     if len(seen) < _MOST_KEYS:
         seen.setdefault(sample.key, (sample.start, parts))
+
+
+def _extensions(parts: Iterable[str]) -> str:
+    return ", ".join(printable(part) if part else "no extension" for part in parts)
 
 
 def _counts(skips: Skips) -> str:
