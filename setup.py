@@ -1,4 +1,6 @@
-"""Compiles toolkit/_native: each .pyx is one extension, joined with the .c files whose names start with its stem.
+"""Compiles toolkit/_native: each .pyx is one extension, joined with the C files of the folder that has its name.
+
+What Cython makes of a .pyx lies in build/cython, so all that lies in toolkit/_native was written by hand.
 
 Everything else about the build stands in pyproject.toml. CFLAGS and LDFLAGS of the environment come last, so they win.
 """
@@ -16,7 +18,7 @@ from setuptools import Extension, setup
 
 NATIVE = Path("toolkit/_native")
 SYSTEM_PACKAGES = Path("requirements/system.txt")
-SYSTEM_LIBRARIES = {"encode": "libjpeg", "image": "libjpeg"}  # extension stem -> pkg-config module
+SYSTEM_LIBRARIES = {"image.encode": "libjpeg", "image.program": "libjpeg"}  # extension -> pkg-config module
 WARNINGS = ["-Wall", "-Wextra", "-Wno-unused-parameter", "-Wno-cast-function-type"]
 # No fused multiplications and additions: results are those of numpy and PIL, bit for bit, on every machine.
 # Signed numbers wrap, as CPython's own flags have it; a distribution's may not.
@@ -58,12 +60,14 @@ def _of_environment(name: str) -> list[str]:
 
 
 def _extension(pyx: Path) -> Extension:
-    library = SYSTEM_LIBRARIES.get(pyx.stem)
-    sources = [pyx, *sorted(NATIVE.glob(f"{pyx.stem}_*.c"))]
+    name = ".".join(pyx.relative_to(NATIVE).with_suffix("").parts)
+    library = SYSTEM_LIBRARIES.get(name)
+    sources = [pyx, *sorted(pyx.with_suffix("").rglob("*.c"))]
     return Extension(
-        f"toolkit._native.{pyx.stem}",
+        f"toolkit._native.{name}",
         [str(path) for path in sources],
-        depends=[str(path) for path in sorted(NATIVE.glob("*.h"))],
+        include_dirs=[str(NATIVE)],
+        depends=[str(path) for path in sorted(NATIVE.rglob("*.h"))],
         extra_compile_args=[
             *(*LANGUAGE, *HARDENING, *WARNINGS, *_pkg_config("--cflags", library)),
             *_of_environment("CFLAGS"),
@@ -73,7 +77,7 @@ def _extension(pyx: Path) -> Extension:
 
 
 def _extensions() -> list[Extension]:
-    found = sorted(NATIVE.glob("*.pyx"))
+    found = sorted(NATIVE.rglob("*.pyx"))
     if not found:
         sys.exit(
             f"toolkit: no .pyx file in {NATIVE.resolve()}: these sources are incomplete, and nothing would be compiled"
@@ -85,6 +89,7 @@ def _extensions() -> list[Extension]:
 setup(
     ext_modules=cythonize(
         _extensions(),
+        build_dir="build/cython",
         compiler_directives={"language_level": 3, "embedsignature": True, "freethreading_compatible": False},
     ),
     options={"build_ext": {"parallel": os.cpu_count()}},

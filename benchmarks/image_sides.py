@@ -131,7 +131,7 @@ def _spdl(task: Task) -> tuple[str, Batches]:
 
 def decode_floor(files: list[str]) -> None:
     """Decode the files through libjpeg-turbo at 1/8 scale and drop the pixels."""
-    from toolkit._native.image import Scratch, _decode_eighth
+    from toolkit._native.image.program import Scratch, _decode_eighth
 
     scratch = Scratch()
     for file in files:

@@ -172,8 +172,8 @@ def _run(*arguments: str) -> dict[str, Any]:
 
 
 def _open(dataset: str) -> dict[str, Any]:
-    import toolkit.loader.dataset
-    from toolkit.bench.memory import AnonymousPeak
+    import toolkit.loader.api
+    from toolkit.checks.bench.memory import AnonymousPeak
 
     with AnonymousPeak() as anonymous:
         begun = time.perf_counter()

@@ -231,7 +231,7 @@ def _check(key: str, out: Path, photographs: int) -> None:
 
 
 def _count_toolkit(out: Path) -> int:
-    from toolkit.loader.verify import Level, verify
+    from toolkit.checks.verify import Level, verify
 
     result = verify(out / "dataset", level=Level.QUICK)
     if result.findings:

@@ -9,7 +9,7 @@ python=.venv/bin/python
 
 tests=("$@")
 if [ $# = 0 ]; then
-    tests=(tests/native tests/loader/test_corruption.py)
+    tests=(tests/native tests/loader/dataset/test_corruption.py)
     "$python" tests/sanitize/threads.py 10
     "$python" tests/sanitize/build.py "$python" tests/sanitize/switching.py 20
 fi

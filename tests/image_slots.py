@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from toolkit._native.chunks import FetchBuffer
-from toolkit._native.image import Scratch
-from toolkit.pipelines import image_steps as steps
-from toolkit.pipelines.image import CompiledImage, Failure
+from toolkit._native.image.program import Scratch
+from toolkit._native.shards.chunks import FetchBuffer
+from toolkit.pipelines.image import steps as steps
+from toolkit.pipelines.image.compiled import CompiledImage, Failure
 
 DECODE = steps.DecodeImage(
     mode=steps.Mode.RGB,

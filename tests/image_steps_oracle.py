@@ -16,7 +16,7 @@ import xxhash
 from PIL import Image, ImageEnhance, ImageOps
 from pillow_resample import resize, resize_rgba
 
-from toolkit.pipelines import image_steps as steps
+from toolkit.pipelines.image import steps as steps
 
 MASK = (1 << 64) - 1
 

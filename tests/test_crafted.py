@@ -10,8 +10,8 @@ import pytest
 from crafted import Batch, Crafted
 
 import toolkit
+from toolkit.checks.verify import Level, verify
 from toolkit.errors import IntegrityError
-from toolkit.loader.verify import Level, verify
 
 
 def test_a_dataset_that_is_not_edited_stays_the_same(dataset: Path, tmp_path: Path) -> None:

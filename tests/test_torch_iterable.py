@@ -20,7 +20,7 @@ from pictures import make_folder
 import toolkit
 from toolkit import slot
 from toolkit.errors import UsageError
-from toolkit.loader.cut import Cut, Remainder
+from toolkit.loader.order.cut import Cut, Remainder
 from toolkit.pack.job import PackJob
 from toolkit.pack.run import pack
 

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 import toolkit
-from toolkit._native.permute import permute
+from toolkit._native.order.permute import permute
 from toolkit.format.shard import ShardWriter
+from toolkit.pack.tokens import pack_tokens
 from toolkit.pipelines.randomness import fold_all
-from toolkit.tokens.pack import pack_tokens
 
 VOCABULARY = 60_000
 EOS = 59_999

@@ -14,21 +14,24 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
+from toolkit.version import __version__
+
 if TYPE_CHECKING:
-    from toolkit.loader.batch import Batch
-    from toolkit.loader.bytes_column import BytesColumn
-    from toolkit.loader.concat import concat
-    from toolkit.loader.dataset import Dataset, open
+    from toolkit.loader.api import Dataset, open
+    from toolkit.loader.dataset.concat import concat
     from toolkit.loader.loader import Loader
+    from toolkit.loader.mix.tokens import TokenMix, mix_tokens
+    from toolkit.loader.outputs.batch import Batch
+    from toolkit.loader.tokens.batch import TokenBatch
+    from toolkit.loader.tokens.stream import TokenStream
     from toolkit.memory.budget import set_memory_limit
+    from toolkit.memory.bytes_column import BytesColumn
     from toolkit.memory.guard import set_memory_guard
     from toolkit.memory.holding import HeldBatch, debug_batches
+    from toolkit.pack.tokens import pack_tokens
     from toolkit.pipelines.batch_maps import BatchMap, batch_map
-    from toolkit.pipelines.slots import Chain, Pipeline, Slot, chain, pipeline, slot
-    from toolkit.tokens.batch import TokenBatch
-    from toolkit.tokens.mix import TokenMix, mix_tokens
-    from toolkit.tokens.pack import pack_tokens
-    from toolkit.tokens.stream import TokenStream
+    from toolkit.pipelines.pipeline import Pipeline, pipeline
+    from toolkit.pipelines.slots import Chain, Slot, chain, slot
 
 __all__ = [
     "Batch",
@@ -57,29 +60,27 @@ __all__ = [
     "slot",
 ]
 
-__version__ = "0.1.0.dev0"
-
 _HOMES = {
-    "Batch": "toolkit.loader.batch",
-    "BytesColumn": "toolkit.loader.bytes_column",
+    "Batch": "toolkit.loader.outputs.batch",
+    "BytesColumn": "toolkit.memory.bytes_column",
     "BatchMap": "toolkit.pipelines.batch_maps",
     "Chain": "toolkit.pipelines.slots",
-    "Dataset": "toolkit.loader.dataset",
+    "Dataset": "toolkit.loader.api",
     "HeldBatch": "toolkit.memory.holding",
     "Loader": "toolkit.loader.loader",
-    "Pipeline": "toolkit.pipelines.slots",
+    "Pipeline": "toolkit.pipelines.pipeline",
     "Slot": "toolkit.pipelines.slots",
-    "TokenBatch": "toolkit.tokens.batch",
-    "TokenMix": "toolkit.tokens.mix",
-    "TokenStream": "toolkit.tokens.stream",
+    "TokenBatch": "toolkit.loader.tokens.batch",
+    "TokenMix": "toolkit.loader.mix.tokens",
+    "TokenStream": "toolkit.loader.tokens.stream",
     "batch_map": "toolkit.pipelines.batch_maps",
     "chain": "toolkit.pipelines.slots",
-    "concat": "toolkit.loader.concat",
+    "concat": "toolkit.loader.dataset.concat",
     "debug_batches": "toolkit.memory.holding",
-    "mix_tokens": "toolkit.tokens.mix",
-    "open": "toolkit.loader.dataset",
-    "pack_tokens": "toolkit.tokens.pack",
-    "pipeline": "toolkit.pipelines.slots",
+    "mix_tokens": "toolkit.loader.mix.tokens",
+    "open": "toolkit.loader.api",
+    "pack_tokens": "toolkit.pack.tokens",
+    "pipeline": "toolkit.pipelines.pipeline",
     "set_memory_guard": "toolkit.memory.guard",
     "set_memory_limit": "toolkit.memory.budget",
     "slot": "toolkit.pipelines.slots",

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from toolkit.errors import LoaderError
 from toolkit.loader.loader import Loader
-from toolkit.loader.state import differing_states
+from toolkit.loader.order.state import differing_states
 
 __all__ = ["agreed_state", "load_state"]
 

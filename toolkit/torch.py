@@ -14,14 +14,12 @@ import torch.distributed
 import torch.utils.data
 
 from toolkit.errors import LoaderError, UsageError
-from toolkit.loader.dataset import Dataset as ToolkitDataset
-from toolkit.loader.device import UnfitValueError, convert_columns
-from toolkit.loader.device.torch_arrays import convert
+from toolkit.loader.api import Dataset as ToolkitDataset
+from toolkit.loader.dataset.views import joined_pin
 from toolkit.loader.direct import DirectReader
 from toolkit.loader.loader import Loader
-from toolkit.loader.outputs import unfit_sample
-from toolkit.loader.ranks import find_ranks
-from toolkit.loader.state import (
+from toolkit.loader.order.ranks import find_ranks
+from toolkit.loader.order.state import (
     Cursor,
     Run,
     checked_epoch,
@@ -31,8 +29,10 @@ from toolkit.loader.state import (
     short,
     whole_number,
 )
-from toolkit.loader.views import joined_pin
-from toolkit.pipelines.slots import Pipeline
+from toolkit.loader.outputs.delivery import unfit_sample
+from toolkit.loader.outputs.output import UnfitValueError, convert_columns
+from toolkit.loader.outputs.torch_arrays import convert
+from toolkit.pipelines.pipeline import Pipeline
 from toolkit.processors import processors
 
 __all__ = ["Dataset", "IterableDataset", "agreed_state"]

@@ -8,7 +8,7 @@ import open_resume as benchmark
 import pytest
 
 import toolkit
-from toolkit.loader.verify import Level, verify
+from toolkit.checks.verify import Level, verify
 
 
 @pytest.fixture(scope="module")

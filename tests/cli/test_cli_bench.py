@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from command import Cli, encoded, put
 
-from toolkit.bench.case import FIGURES
+from toolkit.checks.bench.case import FIGURES
 
 
 def test_json(cli: Cli, packed: Path) -> None:

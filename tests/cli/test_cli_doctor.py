@@ -10,9 +10,9 @@ import pytest
 from command import Cli
 
 import toolkit
-from toolkit._native.chunks import crc32c_backend
-from toolkit._native.image import simd_level
-from toolkit.report.environment import pil_flavour
+from toolkit._native.image.program import simd_level
+from toolkit._native.shards.chunks import crc32c_backend
+from toolkit.checks.doctor import pil_flavour
 
 
 def test_json(cli: Cli) -> None:
@@ -64,7 +64,7 @@ def test_missing_optional(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("polars", ModuleNotFoundError("No module named 'polars'", name="polars"), "polars: pip install polars"),
         ("pyarrow", ImportError("libarrow.so: wrong ELF class"), "wrong ELF class"),
-        ("toolkit._native.image", ImportError("libjpeg.so.62: cannot open"), "pip install -e ."),
+        ("toolkit._native.image.program", ImportError("libjpeg.so.62: cannot open"), "pip install -e ."),
     ],
 )
 def test_broken(cli: Cli, monkeypatch: pytest.MonkeyPatch, name: str, error: Exception, said: str) -> None:

@@ -14,8 +14,8 @@ import pytest
 from command import Cli, encoded, put
 from PIL import Image
 
+from toolkit.checks.inspect import _evenly_spaced, summarise
 from toolkit.errors import UsageError
-from toolkit.loader.summary import _evenly_spaced, summarise
 
 
 def spread(values: list[int]) -> dict[str, float]:

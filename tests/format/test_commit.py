@@ -18,10 +18,10 @@ from pathlib import Path
 import pytest
 
 import toolkit
+from toolkit.checks.verify import Level, verify
 from toolkit.errors import ExistsError, StorageError, ToolkitError, UsageError
 from toolkit.format.commit import Transaction
 from toolkit.format.names import COMMIT_NOTE
-from toolkit.loader.verify import Level, verify
 from toolkit.pack.job import OnExisting, PackJob
 from toolkit.pack.run import pack
 
@@ -162,7 +162,7 @@ KILLER = textwrap.dedent(
     """
     import itertools, os, shutil, signal, sys
     import toolkit
-    from toolkit.loader.verify import Level, verify
+    from toolkit.checks.verify import Level, verify
     from toolkit.pack.job import OnExisting, PackJob
     from toolkit.pack.run import pack
 

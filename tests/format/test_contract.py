@@ -16,11 +16,11 @@ import pytest
 from crafted import Crafted, edited_table, table_bytes, write_manifest
 
 import toolkit
+from toolkit.checks.gc import collect
+from toolkit.checks.inspect import summarise
+from toolkit.checks.labels import label_report
+from toolkit.checks.verify import verify
 from toolkit.errors import CorruptShardError, CorruptTableError, IntegrityError, StorageError
-from toolkit.loader.labels import label_report
-from toolkit.loader.summary import summarise
-from toolkit.loader.verify import verify
-from toolkit.pack.collect import collect
 
 LARGE = [-1, -(2**63), 2**63 - 1, 2**62, 2**48 + 1]
 

@@ -15,10 +15,10 @@ from crafted import Batch, Crafted
 from keyed_rows import keyed
 
 import toolkit
+from toolkit.checks.verify import Level, verify
 from toolkit.errors import CorruptShardError, SourceError
 from toolkit.format.layout import ListLayout, StructLayout, VariableLayout, column_layouts
 from toolkit.format.sizes import MOST_EMPTY_ITEMS
-from toolkit.loader.verify import Level, verify
 
 CommitRows = Callable[..., str]
 

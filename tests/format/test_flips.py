@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import toolkit
+from toolkit.checks.verify import Level, VerifyResult, verify
 from toolkit.errors import CorruptShardError, CorruptTableError, IntegrityError, PinMismatchError
 from toolkit.format.layout import batch_shape
 from toolkit.format.reader import ShardReader
-from toolkit.loader.verify import Level, VerifyResult, verify
 
 
 @pytest.fixture

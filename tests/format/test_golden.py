@@ -14,7 +14,7 @@ import pytest
 from format.pure_reader import PureReader
 
 import toolkit
-from toolkit.loader.verify import Level, verify
+from toolkit.checks.verify import Level, verify
 from toolkit.pack.job import PackJob
 from toolkit.pack.run import pack
 

@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 
 import toolkit
-from toolkit._native.chunks import READ_CRC, READ_FAULT, READ_OK, READ_RANGE
-from toolkit._native.locate import FileIdentity
+from toolkit._native.shards.chunks import READ_CRC, READ_FAULT, READ_OK, READ_RANGE
+from toolkit._native.shards.locate import FileIdentity
+from toolkit.checks.verify import Level, verify
 from toolkit.errors import CorruptShardError, StorageError
 from toolkit.format.layout import BatchShape
 from toolkit.format.reader import ShardReader, read_failure
 from toolkit.format.shard import BatchPlace, ShardRecord
 from toolkit.format.tables import ShardIndex, encode_shard_table, parse_shard_tables
-from toolkit.loader.fetch import Fetcher
-from toolkit.loader.verify import Level, verify
+from toolkit.loader.dataset.fetch import Fetcher
 
 SHAPE = BatchShape(0, np.empty(0, np.int32))
 

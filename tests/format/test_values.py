@@ -13,7 +13,7 @@ from format.arrow_values import TYPES, batches, make_array, pure_values
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolkit._native.chunks import READ_CRC, READ_RANGE, Body
+from toolkit._native.shards.chunks import READ_CRC, READ_RANGE, Body
 from toolkit.format.layout import batch_shape, column_layouts
 from toolkit.format.reader import ShardReader
 from toolkit.format.schema import DIGEST

@@ -114,7 +114,7 @@ def test_outputs_agree_and_share_the_batch_memory(packed: Path, output: str) -> 
 
 @pytest.mark.parametrize("output", ["torch", "jax"])
 def test_frameworks_alias_host_memory(output: str) -> None:
-    from toolkit.loader.device import Output, converter
+    from toolkit.loader.outputs.output import Output, converter
     from toolkit.memory.pool import BlockPool
 
     array = BlockPool(keep=1).lend(64 * 1024).view(np.float32)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from toolkit.checks.doctor import environment
 from toolkit.memory.system import MemoryLevel, SystemMemory, proc_bytes
-from toolkit.report.environment import environment
 
 MIB = 1 << 20
 GIB = 1 << 30

@@ -6,8 +6,8 @@ import pytest
 from pictures import encode, make_folder, picture
 
 import toolkit
+from toolkit.checks.verify import Level, verify
 from toolkit.errors import CorruptShardError, NotFoundError, SourceError, UsageError
-from toolkit.loader.verify import Level, verify
 from toolkit.pack.job import OnExisting, PackJob
 from toolkit.pack.run import pack
 

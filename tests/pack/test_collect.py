@@ -7,10 +7,10 @@ import pytest
 from pictures import encode, make_folder, picture
 
 import toolkit
+from toolkit.checks.gc import collect
+from toolkit.checks.verify import Level, verify
 from toolkit.errors import ExistsError, NotFoundError, PinMismatchError
 from toolkit.format.commit import locked
-from toolkit.loader.verify import Level, verify
-from toolkit.pack.collect import collect
 from toolkit.pack.job import OnExisting, PackJob
 from toolkit.pack.run import pack
 

@@ -17,11 +17,11 @@ from kills import contents, killed
 from pictures import make_folder
 
 import toolkit
+from toolkit.checks.verify import Level, verify
 from toolkit.errors import SourceError
 from toolkit.format.digest import sample_digests
 from toolkit.format.pin import read_table, resolve
 from toolkit.format.tables import parse_shard_tables
-from toolkit.loader.verify import Level, verify
 from toolkit.pack.conflicts import KeyConflicts
 from toolkit.pack.job import KeyConflict, OnExisting, PackJob
 from toolkit.pack.journal import Journal

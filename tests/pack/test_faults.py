@@ -22,8 +22,8 @@ from faults.harness import Driver, Ended, compile_shim
 from pictures import encode, picture
 
 import toolkit
+from toolkit.checks.verify import Level, verify
 from toolkit.errors import NotFoundError
-from toolkit.loader.verify import Level, verify
 
 FAILURES = [
     (errno.ENOSPC, "the disk is full: free some space and run again"),

@@ -17,11 +17,11 @@ import pytest
 from pictures import encode, make_folder, picture
 
 import toolkit
+from toolkit.checks.gc import collect
+from toolkit.checks.verify import Level, verify
 from toolkit.errors import ExistsError, NotFoundError, RejectsError, SourceError
 from toolkit.format.encodings import ImageEncoding
 from toolkit.format.tables import sha256
-from toolkit.loader.verify import Level, verify
-from toolkit.pack.collect import collect
 from toolkit.pack.job import OnExisting, PackJob, PackResult
 from toolkit.pack.run import pack, packing
 from toolkit.sources import imagefolder_source

@@ -10,11 +10,11 @@ import pytest
 from pictures import encode, make_folder, picture
 
 import toolkit
+from toolkit.checks.gc import collect
+from toolkit.checks.verify import Level, verify
 from toolkit.cli.main import run
 from toolkit.errors import RejectsError, ToolkitError, UsageError
 from toolkit.format.commit import Transaction, remove_temporaries
-from toolkit.loader.verify import Level, verify
-from toolkit.pack.collect import collect
 from toolkit.pack.job import KeyConflict, OnExisting, PackJob
 from toolkit.pack.run import pack
 from toolkit.storage.local import temporary_name, write_durable

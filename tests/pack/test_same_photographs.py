@@ -17,8 +17,8 @@ from google.protobuf import descriptor_pb2, descriptor_pool, json_format, messag
 from pictures import encode, picture
 
 import toolkit
+from toolkit.checks.verify import Level, verify
 from toolkit.format.kinds import Kind
-from toolkit.loader.verify import Level, verify
 from toolkit.pack.job import PackJob
 from toolkit.pack.run import pack
 

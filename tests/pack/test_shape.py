@@ -23,11 +23,11 @@ from sources import tars
 
 import toolkit
 from toolkit import slot
+from toolkit.checks.verify import Level, verify
 from toolkit.errors import RejectsError, UsageError
 from toolkit.format.encodings import ImageEncoding
 from toolkit.format.kinds import Kind
 from toolkit.format.schema import IMAGE_TYPE, Column, image_column
-from toolkit.loader.verify import Level, verify
 from toolkit.pack.job import OnExisting, PackJob, PackResult
 from toolkit.pack.run import pack, plan
 from toolkit.pack.shape import Shaper

@@ -23,12 +23,12 @@ from pictures import encode, make_folder, picture
 from sources import tars
 
 import toolkit
+from toolkit.checks.verify import Level, verify
 from toolkit.errors import ExistsError, RejectsError, StorageError
 from toolkit.format.compact import compact_batch
 from toolkit.format.digest import sample_digests
 from toolkit.format.kinds import Kind
 from toolkit.format.schema import Column, arrow_schema
-from toolkit.loader.verify import Level, verify
 from toolkit.pack import shuffled
 from toolkit.pack.job import KeyConflict, OnExisting, PackJob
 from toolkit.pack.run import pack, plan

@@ -14,11 +14,11 @@ from kills import contents
 from pictures import encode, make_folder, picture
 
 import toolkit
+from toolkit.checks.gc import collect
+from toolkit.checks.verify import Level, verify
 from toolkit.errors import ExistsError, NotFoundError
 from toolkit.format.encodings import ImageEncoding
 from toolkit.format.kinds import Kind
-from toolkit.loader.verify import Level, verify
-from toolkit.pack.collect import collect
 from toolkit.pack.job import KeyConflict, OnExisting, PackJob
 from toolkit.pack.run import pack, packing
 from toolkit.sources.shuffle import shuffled

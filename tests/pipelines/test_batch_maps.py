@@ -8,7 +8,7 @@ import pytest
 from toolkit import batch_map, slot
 from toolkit.errors import PipelineError
 from toolkit.pipelines.batch_maps import BatchMap, as_batch_map, run_batch_map
-from toolkit.pipelines.slots import pipeline
+from toolkit.pipelines.pipeline import pipeline
 
 
 def run(made: BatchMap, columns: dict[str, Any], **where: int) -> dict[str, Any]:

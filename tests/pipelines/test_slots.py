@@ -10,7 +10,6 @@ from toolkit import slot
 from toolkit.errors import PipelineError
 from toolkit.format.encodings import Encoding, ImageEncoding
 from toolkit.format.schema import IMAGE_TYPE, RAW_IMAGE_TYPE, image_column, label_column
-from toolkit.pipelines.build import compile_pipeline
 
 COLUMNS = (image_column("image"), label_column("label", "0" * 64))
 SCHEMA = pa.schema({"image": IMAGE_TYPE, "label": pa.int64()})
@@ -45,7 +44,7 @@ def test_describe_says_what_changes_samples() -> None:
 )
 def test_steps_that_do_not_fit_are_named(build: object, says: str) -> None:
     with pytest.raises(PipelineError, match=says):
-        compile_pipeline(toolkit.pipeline(build()), COLUMNS, SCHEMA)  # type: ignore[operator]
+        toolkit.pipeline(build()).compile(COLUMNS, SCHEMA)  # type: ignore[operator]
 
 
 @pytest.mark.parametrize(
@@ -176,16 +175,16 @@ def test_sync_names_a_slot_or_a_group() -> None:
 )
 def test_slots_that_do_not_fit_the_dataset(made: toolkit.Pipeline, says: str) -> None:
     with pytest.raises(PipelineError, match=says):
-        compile_pipeline(made, COLUMNS, SCHEMA)
+        made.compile(COLUMNS, SCHEMA)
 
 
 def test_a_column_of_pixels_takes_image_steps_alone() -> None:
     columns, schema = (image_column("image", ImageEncoding(Encoding.RAW)),), pa.schema({"image": RAW_IMAGE_TYPE})
-    (compiled,) = compile_pipeline(toolkit.pipeline(slot("image").decode_image().center_crop(4)), columns, schema)
+    (compiled,) = toolkit.pipeline(slot("image").decode_image().center_crop(4)).compile(columns, schema)
     assert compiled.output.fixed_shape == (4, 4, 3)
     for made in (slot("image").bytes(), slot("image").array("uint8", (4,)), slot("image").scalar("uint8")):
         with pytest.raises(PipelineError, match="got an image column"):
-            compile_pipeline(toolkit.pipeline(made), columns, schema)
+            toolkit.pipeline(made).compile(columns, schema)
 
 
 def test_explain_shows_types_and_what_runs() -> None:

@@ -13,9 +13,9 @@ import pytest
 import toolkit
 from toolkit import chain, slot
 from toolkit.errors import PipelineError
-from toolkit.pipelines import image_steps as image
 from toolkit.pipelines import value_steps as value
-from toolkit.pipelines.image_steps import Filter, Layout, Mode
+from toolkit.pipelines.image import steps as image
+from toolkit.pipelines.image.steps import Filter, Layout, Mode
 from toolkit.pipelines.rules import _RULES
 from toolkit.pipelines.spec import DEFAULT_DECODE, Step, step_text
 from toolkit.pipelines.state import State, ValueKind

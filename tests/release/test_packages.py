@@ -54,8 +54,6 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
             shutil.copytree(path, folder / name, ignore=_MADE)
         else:
             shutil.copy(path, folder / name)
-    for path in (folder / "toolkit/_native").glob("*.pyx"):
-        path.with_suffix(".c").unlink(missing_ok=True)
     return folder
 
 
@@ -113,11 +111,12 @@ def check_it_works(python: Path, folder: Path) -> None:
 def test_an_sdist_has_every_source_and_nothing_made(sdist: Path) -> None:
     with tarfile.open(sdist) as file:
         names = {name.partition("/")[2] for name in file.getnames()}
-    native = {str(path.relative_to(ROOT)) for path in (ROOT / "toolkit/_native").iterdir()}
-    made = {str(path.relative_to(ROOT).with_suffix(".c")) for path in (ROOT / "toolkit/_native").glob("*.pyx")}
-    wanted = {name for name in native - made if name.endswith((".pyx", ".pxd", ".pyi", ".c", ".h"))}
+    native = {str(path.relative_to(ROOT)) for path in (ROOT / "toolkit/_native").rglob("*")}
+    wanted = {name for name in native if name.endswith((".py", ".pyx", ".pxd", ".pyi", ".c", ".h"))}
     assert len(wanted) > 40
-    assert {name for name in names if name.startswith("toolkit/_native/")} - {"toolkit/_native/__init__.py"} == wanted
+    there = {name for name in names if name.startswith("toolkit/_native/") and Path(name).suffix}
+    assert there == wanted
+    assert not [name for name in names if name.startswith("build")]
     assert {"LICENSE", "README.md", "SECURITY.md", "requirements/system.txt", "toolkit/py.typed"} <= names
 
 
@@ -127,7 +126,7 @@ def test_a_wheel_holds_what_runs_and_is_small(wheel: Path) -> None:
         names = file.namelist()
     assert {Path(name).suffix for name in names if ".dist-info/" not in name} == {".py", ".pyi", ".so", ".typed"}
     modules = [name for name in names if name.endswith(".so")]
-    assert len(modules) == len(list((ROOT / "toolkit/_native").glob("*.pyx")))
+    assert len(modules) == len(list((ROOT / "toolkit/_native").rglob("*.pyx")))
     assert wheel.stat().st_size < 2_000_000, wheel.stat().st_size
 
 
@@ -136,7 +135,7 @@ def test_a_wheel_installs_and_works(wheel: Path, tmp_path: Path) -> None:
     python = clean_environment(tmp_path / "environment")
     pip(python, "install", wheel, cwd=tmp_path)
     check_it_works(python, tmp_path)
-    modules = list((tmp_path / "environment").rglob("_native/*.so"))
+    modules = list((tmp_path / "environment").rglob("_native/*/*.so"))
     assert modules
     for module in modules:
         shown = run("readelf", "--wide", "--dynamic", "--program-headers", "--sections", module, cwd=tmp_path)
@@ -172,8 +171,8 @@ def test_a_build_names_the_system_packages_that_are_missing(tmp_path: Path) -> N
     for name in ("setup.py", "pyproject.toml", "README.md", "requirements"):
         path = ROOT / name
         shutil.copytree(path, tmp_path / name) if path.is_dir() else shutil.copy(path, tmp_path / name)
-    (tmp_path / "toolkit/_native").mkdir(parents=True)
-    (tmp_path / "toolkit/_native/one.pyx").touch()
+    (tmp_path / "toolkit/_native/room").mkdir(parents=True)
+    (tmp_path / "toolkit/_native/room/one.pyx").touch()
     script = "from setuptools import build_meta; build_meta.build_wheel('dist')"
     said = run(sys.executable, "-c", script, cwd=tmp_path, fails=True, PATH="/nowhere", CC="gcc")
     assert "apt-get install pkg-config libjpeg-dev (Fedora: dnf install pkgconf-pkg-config libjpeg-turbo-devel)" in said

@@ -35,11 +35,7 @@ def _stamp(paths: Iterable[Path], *words: str) -> str:
 
 
 def _sources() -> list[Path]:
-    return [
-        path
-        for path in NATIVE.iterdir()
-        if path.suffix in (".pyx", ".pxd", ".h") or (path.suffix == ".c" and "_" in path.stem)
-    ]
+    return [path for path in NATIVE.rglob("*") if path.suffix in (".pyx", ".pxd", ".h", ".c")]
 
 
 def _is_current(stamp_file: Path, stamp: str) -> bool:
@@ -77,12 +73,15 @@ def _compile() -> None:
 def _linked() -> Path:
     """Bring the package of links up to date, under those that use it."""
     package = TREE / "toolkit"
-    (package / "_native").mkdir(parents=True, exist_ok=True)
+    package.mkdir(parents=True, exist_ok=True)
     wanted = {package / path.name: path for path in (ROOT / "toolkit").iterdir() if path.name != "_native"}
-    suffix = sysconfig.get_config_var("EXT_SUFFIX")
-    made = list((BUILD / "lib" / "toolkit" / "_native").glob(f"*{suffix}"))
-    wanted |= {package / "_native" / path.name: path for path in [*NATIVE.glob("*.py"), *NATIVE.glob("*.pyi"), *made]}
-    for link in [*package.iterdir(), *(package / "_native").iterdir()]:
+    compiled = BUILD / "lib" / "toolkit" / "_native"
+    made = list(compiled.rglob(f"*{sysconfig.get_config_var('EXT_SUFFIX')}"))
+    for top, paths in ((NATIVE, [*NATIVE.rglob("*.py"), *NATIVE.rglob("*.pyi")]), (compiled, made)):
+        wanted |= {package / "_native" / path.relative_to(top): path for path in paths}
+    for link in wanted:
+        link.parent.mkdir(parents=True, exist_ok=True)
+    for link in [*package.iterdir(), *(package / "_native").rglob("*")]:
         if link.is_symlink() and (link not in wanted or link.readlink() != wanted[link]):
             link.unlink()
     for link, path in wanted.items():
@@ -119,10 +118,11 @@ def environment() -> dict[str, str]:
 def native_objects(compiler: str, folder: Path, sanitizers: str) -> list[Path]:
     """Compile the C files of toolkit/_native that need no Python, with `sanitizers`, into `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
-    sources = [path for path in sorted(NATIVE.glob("*_*.c")) if "Python.h" not in path.read_text()]
+    sources = [path for path in sorted(NATIVE.rglob("*.c")) if "Python.h" not in path.read_text()]
     flags = ["-O1", "-g", "-std=gnu11", "-ffp-contract=off", "-fno-omit-frame-pointer", f"-fsanitize={sanitizers}"]
+    flags.append(f"-I{NATIVE}")
     stamp = _stamp(_sources(), compiler, *flags)
-    objects = [folder / f"{path.stem}.o" for path in sources]
+    objects = [folder / f"{'_'.join(path.relative_to(NATIVE).with_suffix('').parts)}.o" for path in sources]
     if _is_current(folder / "stamp", stamp) and all(path.exists() for path in objects):
         return objects
     for source, made in zip(sources, objects, strict=True):

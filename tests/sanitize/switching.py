@@ -32,7 +32,7 @@ import pyarrow as pa  # noqa: E402
 from conftest import _commit_rows  # noqa: E402
 
 import toolkit  # noqa: E402
-from toolkit._native.lease import when_gone  # noqa: E402
+from toolkit._native.memory.lease import when_gone  # noqa: E402
 from toolkit.errors import LoaderError  # noqa: E402
 from toolkit.memory.budget import Budget, process_budget  # noqa: E402
 from toolkit.memory.holding import debug_batches  # noqa: E402

@@ -12,9 +12,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "chunks.h"
-#include "encode.h"
-#include "image.h"
+#include "shards/chunks/chunks.h"
+#include "image/encode/encode.h"
+#include "image/program/image.h"
 
 #define THREADS 8
 #define LENGTH (5 * TK_CHUNK_BYTES + 100)

@@ -113,10 +113,10 @@ def bench(
     except typer.BadParameter as error:
         raise typer.BadParameter(error.message, param_hint="--threads") from error
 
-    from toolkit.bench.case import FIGURES
-    from toolkit.bench.run import BenchOptions, run_bench
+    from toolkit.checks.bench.case import FIGURES
+    from toolkit.checks.bench.run import BenchOptions, run_bench
+    from toolkit.checks.doctor import environment
     from toolkit.report.bench_view import bench_views
-    from toolkit.report.environment import environment
 
     options = BenchOptions(
         split=split,

@@ -15,8 +15,8 @@ def doctor(json: JsonOption = False, debug: DebugOption = False) -> None:
 
     Exit codes: 0 everything needed works; 1 something needed is broken.
     """
+    from toolkit.checks.doctor import environment
     from toolkit.report.doctor_view import doctor_views
-    from toolkit.report.environment import environment
 
     found = environment()
     if json:

@@ -39,7 +39,7 @@ def gc(
 
     The last line on stdout is for programs: files=12 bytes=4096 deleted=false.
     """
-    from toolkit.pack.collect import collect
+    from toolkit.checks.gc import collect
 
     found = collect(dataset, keep=tuple(keep or ()), delete=delete)
     if json:

@@ -25,7 +25,7 @@ def head(
     debug: DebugOption = False,
 ) -> None:
     """Print the first samples of DATASET, one JSON object a line; bytes and pixels as their size, labels named."""
-    from toolkit.loader.dataset import open as open_dataset
+    from toolkit.loader.api import open as open_dataset
     from toolkit.report.sample_view import sample_document
 
     ds = open_dataset(dataset, split=split)

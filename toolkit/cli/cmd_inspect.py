@@ -53,10 +53,10 @@ def inspect(
     if labels:
         _labels(dataset, split, json=json)
         return
-    from toolkit.loader.summary import summarise
+    from toolkit.checks.inspect import summarise
+    from toolkit.checks.tokens import token_facts
     from toolkit.report.inspect_view import inspect_views
     from toolkit.report.tokens_view import tokens_views
-    from toolkit.tokens.summary import token_facts
 
     summary = summarise(dataset, split=split, first=samples, scan=scan)
     tokens = token_facts(dataset, split=split, first=samples)
@@ -67,7 +67,7 @@ def inspect(
 
 
 def _labels(dataset: str, split: str | None, *, json: bool) -> None:
-    from toolkit.loader.labels import label_report
+    from toolkit.checks.labels import label_report
     from toolkit.report.labels_view import labels_views
 
     report = label_report(dataset, split=split)

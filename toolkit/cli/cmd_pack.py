@@ -52,8 +52,8 @@ from toolkit.cli.source_options import (
 )
 from toolkit.errors import RejectsError, UsageError
 from toolkit.format.encodings import KEEP
-from toolkit.image_formats import DEFAULT_MAX_PIXELS
 from toolkit.pack.job import DEFAULT_SHARD_BYTES, KeyConflict, OnExisting, PackJob, PackResult
+from toolkit.pipelines.image.formats import DEFAULT_MAX_PIXELS
 from toolkit.processors import processors
 from toolkit.report.text import count
 from toolkit.sources.imagefolder import DEFAULT_SPLIT, SPLIT_FOLDERS, LabelMode

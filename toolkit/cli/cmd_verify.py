@@ -11,7 +11,7 @@ from toolkit.cli.options import DatasetArgument, DebugOption, JsonOption, Progre
 from toolkit.cli.output import print_document, print_views
 from toolkit.cli.progress import shown_progress
 from toolkit.errors import IntegrityError, SampleError, StorageError
-from toolkit.image_formats import DEFAULT_MAX_PIXELS
+from toolkit.pipelines.image.formats import DEFAULT_MAX_PIXELS
 
 __all__ = ["verify"]
 
@@ -39,8 +39,8 @@ def verify(
 
     Exit codes: 0 all good; 1 samples that can't be decoded; 4 bytes that aren't those that were packed.
     """
-    from toolkit.loader.verify import Level
-    from toolkit.loader.verify import verify as run_verify
+    from toolkit.checks.verify import Level
+    from toolkit.checks.verify import verify as run_verify
     from toolkit.report.verify_view import verify_views
 
     level = Level.FULL if full else Level.QUICK

@@ -11,10 +11,10 @@ from typing import Annotated
 import typer
 from typer.main import get_command
 
-from toolkit import __version__
 from toolkit.cli import cmd_bench, cmd_config, cmd_doctor, cmd_gc, cmd_head, cmd_inspect, cmd_pack, cmd_verify
 from toolkit.cli.options import DebugOption
 from toolkit.cli.output import EXIT_CLOSED_PIPE, Mode, print_line, print_text, report_error, silence_stdout
+from toolkit.version import __version__
 
 __all__ = ["app", "main", "run"]
 

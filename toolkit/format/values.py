@@ -1,6 +1,6 @@
 """Read any stored value out of a record batch body: checked bytes, rebuilt as an Arrow array of the rows asked for.
 
-General rather than fast: what kernels fetch (numbers, bytes, images) has its own way in toolkit.loader.fetch.
+General rather than fast: what kernels fetch (numbers, bytes, images) has its own way in toolkit.loader.dataset.fetch.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from toolkit._native.chunks import READ_ITEMS, READ_OK, READ_RANGE, READ_TEXT, Body
+from toolkit._native.shards.chunks import READ_ITEMS, READ_OK, READ_RANGE, READ_TEXT, Body
 from toolkit.format.arrays import value_offsets
 from toolkit.format.layout import (
     BitLayout,

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from toolkit.errors import PipelineError, UsageError
-from toolkit.loader.dataset import Dataset
-from toolkit.loader.stage import Part, WorkerMemory
-from toolkit.loader.stages import make_stages
-from toolkit.loader.stats import LoaderStats
+from toolkit.loader.dataset.dataset import Dataset
+from toolkit.loader.engine.stats import LoaderStats
+from toolkit.loader.stages.make import make_stages
+from toolkit.loader.stages.stage import Part, WorkerMemory
 from toolkit.memory.pool import BlockPool
-from toolkit.pipelines.build import compile_pipeline, last_steps
-from toolkit.pipelines.slots import Pipeline
+from toolkit.pipelines.build import last_steps
+from toolkit.pipelines.pipeline import Pipeline
 
 __all__ = ["DirectReader"]
 
@@ -31,7 +31,7 @@ class DirectReader:
             raise PipelineError("batch maps need the batches of toolkit's own loader: leave them out here")
         self._dataset = dataset
         self._pool = BlockPool(keep=0)
-        compiled = compile_pipeline(pipeline, dataset.columns, dataset.schema) if pipeline else []
+        compiled = pipeline.compile(dataset.columns, dataset.schema) if pipeline else []
         self._steps = last_steps(compiled)
         self._stages = make_stages(dataset.columns, dataset.schema, compiled, dataset.fetcher, LoaderStats(), seed=seed)
         self._local = threading.local()

@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from toolkit.errors import ToolkitError, UsageError
-from toolkit.loader.stage import ColumnStage, Part, WorkerMemory
-from toolkit.loader.stages import make_stages
-from toolkit.loader.stats import LoaderStats
+from toolkit.loader.engine.stats import LoaderStats
+from toolkit.loader.stages.make import make_stages
+from toolkit.loader.stages.stage import ColumnStage, Part, WorkerMemory
 from toolkit.memory.pool import BlockPool
-from toolkit.pipelines.build import compile_pipeline
 
 if TYPE_CHECKING:
-    from toolkit.loader.dataset import Dataset
-    from toolkit.pipelines.slots import Pipeline
+    from toolkit.loader.dataset.dataset import Dataset
+    from toolkit.pipelines.pipeline import Pipeline
 
 __all__ = ["DryRun", "SlotRun", "dry_run"]
 
@@ -74,7 +73,7 @@ def dry_run(dataset: Dataset, pipeline: Pipeline, samples: int) -> DryRun:
     """
     if not isinstance(samples, int) or samples < 1:
         raise UsageError(f"dry_run: samples must be an int of at least 1, got {samples!r}")
-    compiled = compile_pipeline(pipeline, dataset.columns, dataset.schema)
+    compiled = pipeline.compile(dataset.columns, dataset.schema)
     stages = make_stages(dataset.columns, dataset.schema, compiled, dataset.fetcher, LoaderStats(), seed=0)
     ran = DryRun(min(samples, len(dataset)), {stage.name: SlotRun() for stage in stages})
     memory, pool = WorkerMemory(), BlockPool(keep=0)

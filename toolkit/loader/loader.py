@@ -13,33 +13,30 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from toolkit.errors import CorruptShardError, LoaderError, UsageError
-from toolkit.format.schema import Kind
-from toolkit.loader.admission import least_bytes
-from toolkit.loader.batch import Batch
-from toolkit.loader.course import Course, EndedRunWarning, Stretch, ended_text
-from toolkit.loader.cut import Cut
-from toolkit.loader.dataset import Dataset
-from toolkit.loader.device import Output
-from toolkit.loader.draws import WeightedOrder, balanced_weights
-from toolkit.loader.engine import Engine, FilledBatch, PlannedBatch
-from toolkit.loader.filters import column_numbers
-from toolkit.loader.iteration import Iteration
-from toolkit.loader.maps import BatchMaps
+from toolkit.errors import LoaderError, UsageError
+from toolkit.loader.dataset.dataset import Dataset
+from toolkit.loader.dataset.views import joined_pin
+from toolkit.loader.engine.admission import least_bytes
+from toolkit.loader.engine.engine import Engine, FilledBatch
+from toolkit.loader.engine.iteration import Iteration
+from toolkit.loader.engine.stats import LoaderStats, report_text
 from toolkit.loader.options import LoaderOptions, OnError
-from toolkit.loader.order import Order
-from toolkit.loader.outputs import Arrays, BatchOutput, HostArrays, mesh_arrays, sample_shapes, torch_arrays
-from toolkit.loader.stage import ColumnStage
-from toolkit.loader.stages import make_stages
-from toolkit.loader.state import Cursor, Run, checked_epoch, dump_state, load_state
-from toolkit.loader.stats import LoaderStats, report_text
-from toolkit.loader.views import joined_pin
+from toolkit.loader.order.course import Course, EndedRunWarning, Stretch, ended_text
+from toolkit.loader.order.cut import Cut
+from toolkit.loader.order.state import Cursor, Run, checked_epoch, dump_state, load_state
+from toolkit.loader.outputs.batch import Batch
+from toolkit.loader.outputs.delivery import Arrays, BatchOutput, HostArrays, mesh_arrays, sample_shapes, torch_arrays
+from toolkit.loader.outputs.output import Output
+from toolkit.loader.plan import make_order, plan_batches
+from toolkit.loader.stages.make import make_stages
+from toolkit.loader.stages.maps import BatchMaps
+from toolkit.loader.stages.stage import ColumnStage
 from toolkit.memory.budget import Budget, process_budget
 from toolkit.memory.pool import BlockPool
 from toolkit.memory.sizes import size_text
 from toolkit.pipelines.batch_maps import BatchMap
-from toolkit.pipelines.build import compile_pipeline, last_steps
-from toolkit.pipelines.slots import Pipeline
+from toolkit.pipelines.build import last_steps
+from toolkit.pipelines.pipeline import Pipeline
 
 __all__ = ["Loader"]
 
@@ -71,11 +68,11 @@ class Loader:
         self.pipeline = pipeline
         self.options = options
         self._epoch = 0
-        self._order = _order(dataset, options)
+        self._order = make_order(dataset, options)
         mesh = None if options.sharding is None else mesh_arrays(options.sharding)
         self.cut: Cut = replace(options.cut(self._order.samples, mesh), worker=worker, workers=workers)
         self._stats = LoaderStats()
-        self._compiled = compile_pipeline(pipeline, dataset.columns, dataset.schema) if pipeline else []
+        self._compiled = pipeline.compile(dataset.columns, dataset.schema) if pipeline else []
         if mesh is not None:
             mesh.check(*_columns(self._stages(), pipeline.batch_maps if pipeline else ()))
         self._arrays: Arrays = mesh or _host_arrays(options)
@@ -117,7 +114,7 @@ class Loader:
         self._stats.begin()
         maps = BatchMaps(self.pipeline.batch_maps if self.pipeline else (), options.seed, _folders(self.dataset))
         self._engine = Engine(
-            _plan(self.dataset, self._order, course),
+            plan_batches(self.dataset, self._order, course),
             stages,
             self.dataset.fetcher,
             self._stats,
@@ -197,7 +194,7 @@ class Loader:
         self._epoch = cursor.epoch
 
     def stats(self) -> dict[str, Any]:
-        """Return the counters so far; toolkit.loader.stats.LoaderStats describes them."""
+        """Return the counters so far; toolkit.loader.engine.stats.LoaderStats describes them."""
         return self._stats.snapshot(self._budget)
 
     def report(self) -> str:
@@ -364,55 +361,6 @@ def _mask(filled: FilledBatch) -> NDArray[np.bool_]:
     for place, _ in filled.skipped:
         mask[place] = False
     return mask
-
-
-def _order(dataset: Dataset, options: LoaderOptions) -> Order | WeightedOrder:
-    if options.weights is None:
-        return Order(len(dataset), options.shuffle_kind, options.seed)
-    weights = options.weights
-    if isinstance(weights, str):
-        weights = _balanced(dataset, weights)
-    elif np.shape(weights) != (len(dataset),):
-        raise UsageError(f"weights of shape {np.shape(weights)} for {len(dataset)} samples: one number a sample")
-    return WeightedOrder(weights, options.epoch_samples or len(dataset), options.seed)
-
-
-def _balanced(dataset: Dataset, weights: str) -> Any:
-    labels = [column.name for column in dataset.columns if column.kind is Kind.LABEL]
-    if weights != "balanced":
-        raise UsageError(f"weights must be an array or 'balanced', got {weights!r}")
-    if len(labels) != 1:
-        raise UsageError(
-            f"weights='balanced' needs one label column, read are {len(labels)}: open with columns=, or give an array"
-        )
-    rows = dataset.rows(np.arange(len(dataset), dtype=np.int64))
-    ids, names = column_numbers(dataset.stored, labels[0], rows), dataset.class_names[labels[0]]
-    strange = np.flatnonzero((ids < 0) | (ids >= len(names)))
-    if len(strange):
-        place = dataset.fetcher.place(int(rows[strange[0]]))
-        raise CorruptShardError(
-            f"{place}: the label {ids[strange[0]]} of {labels[0]} is none of {len(names)} classes: pack it again",
-            shard=place.shard,
-            row=place.row,
-            key=place.key,
-            column=labels[0],
-        )
-    return balanced_weights(ids, names)
-
-
-def _plan(dataset: Dataset, order: Order | WeightedOrder, course: Course) -> Iterator[PlannedBatch]:
-    """Yield this rank's slice of each global batch. Not a method: the engine must not keep its loader alive."""
-    cut = course.cut
-    for stretch in course.stretches():
-        epoch, position = stretch.start.epoch, stretch.start.position
-        for batch in range(cut.batches(position, stretch.steps)):
-            positions = cut.positions(position, batch)
-            real = positions if positions[-1] >= 0 else positions[positions >= 0]
-            rows = dataset.rows(order.rows(epoch, real))
-            samples = len(rows)
-            if samples < len(positions):
-                rows = np.append(rows, np.full(len(positions) - samples, -1, np.int64))
-            yield PlannedBatch(epoch, positions, rows, samples)
 
 
 def _folders(dataset: Dataset) -> str:

@@ -11,12 +11,12 @@ from numpy.typing import ArrayLike
 
 from toolkit.errors import UsageError, did_you_mean
 from toolkit.format.reader import Verify
-from toolkit.loader.course import Bound
-from toolkit.loader.cut import Cut, Remainder
-from toolkit.loader.device import Output
-from toolkit.loader.order import Shuffle
-from toolkit.loader.outputs import OutputAdapter
-from toolkit.loader.ranks import find_ranks
+from toolkit.loader.order.course import Bound
+from toolkit.loader.order.cut import Cut, Remainder
+from toolkit.loader.order.order import Shuffle
+from toolkit.loader.order.ranks import find_ranks
+from toolkit.loader.outputs.delivery import OutputAdapter
+from toolkit.loader.outputs.output import Output
 from toolkit.memory.sizes import parse_bytes
 from toolkit.processors import processors
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 
-from toolkit._native.lease import Held, when_gone
+from toolkit._native.memory.lease import Held, when_gone
 from toolkit.memory.budget import Budget
 from toolkit.memory.sizes import size_text
 

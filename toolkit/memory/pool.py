@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from toolkit._native.lease import GiveBack, when_gone
+from toolkit._native.memory.lease import GiveBack, when_gone
 from toolkit.memory.budget import Budget
 
 __all__ = ["ALIGNMENT", "Allocate", "BlockPool", "Lend", "NoRoomError", "aligned"]

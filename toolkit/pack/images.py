@@ -15,11 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from toolkit._native.encode import JpegEncoder
-from toolkit._native.image import NOT_JPEG, UNSUPPORTED, ImageError, ImageProgram, Scratch, probe
+from toolkit._native.image.encode import JpegEncoder
+from toolkit._native.image.program import NOT_JPEG, UNSUPPORTED, ImageError, ImageProgram, Scratch, probe
 from toolkit.format.encodings import Encoding, ImageEncoding
 from toolkit.format.schema import IMAGE_TYPE, RAW_IMAGE_TYPE
-from toolkit.pipelines.image_decode import decode_with_pil
+from toolkit.pipelines.image.decode import decode_with_pil
 from toolkit.pipelines.spec import DEFAULT_DECODE
 
 __all__ = ["ImageMaker", "StoredImage", "UnfitImageError"]

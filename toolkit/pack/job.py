@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 
 from toolkit.errors import UsageError
 from toolkit.format.encodings import KEEP, ImageEncoding
-from toolkit.image_formats import DEFAULT_MAX_PIXELS
+from toolkit.pipelines.image.formats import DEFAULT_MAX_PIXELS
 from toolkit.sources.options import LARGEST_VALUE, InputOptions, SourceKind, SourceOptions
 from toolkit.sources.reject import Reject
 from toolkit.sources.scan import is_utf8, printable

@@ -14,29 +14,14 @@ import msgspec
 from toolkit.format.names import COMMIT_NOTE
 from toolkit.format.pin import MANIFEST, REPORTS
 from toolkit.format.tables import encode_schema_table, sha256
+from toolkit.pack.committed import Committed
 from toolkit.pack.job import PackJob
 from toolkit.pack.prepare import Prepared
 from toolkit.pack.slices import fingerprint
 from toolkit.sources.reject import Reject
 from toolkit.storage.local import read_file, storage_errors, write_durable
 
-__all__ = ["CommitNote", "Committed"]
-
-
-class Committed(msgspec.Struct, frozen=True, kw_only=True):
-    """What a commit came to: its pin, the version it was appended to, and by which job from which input.
-
-    `job` and `input` are hashes: of the options, and of the slices as they were listed.
-    """
-
-    pin: str
-    base: str | None
-    job: str
-    input: str
-    added: int
-    renamed: int
-    rejected: int
-
+__all__ = ["CommitNote"]
 
 _NOTE = msgspec.json.Decoder(Committed)  # made within the import: see toolkit.format.manifest
 

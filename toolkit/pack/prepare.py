@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import msgspec
 import pyarrow as pa
@@ -13,6 +12,7 @@ from toolkit.errors import NotFoundError
 from toolkit.format.schema import Column, Kind, arrow_schema
 from toolkit.format.tables import encode_label_table, sha256
 from toolkit.pack.append import Base
+from toolkit.pack.committed import Committed
 from toolkit.pack.job import KeyConflict, OnExisting, PackJob
 from toolkit.pack.journal import Journal
 from toolkit.pack.shape import Shaper
@@ -20,9 +20,6 @@ from toolkit.pack.versions import versions
 from toolkit.sources.base import Source, Survey
 from toolkit.sources.detect import make_source
 from toolkit.sources.scan import printable
-
-if TYPE_CHECKING:
-    from toolkit.pack.note import Committed
 
 __all__ = ["Prepared", "make_shaper", "prepare"]
 

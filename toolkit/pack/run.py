@@ -13,9 +13,10 @@ from toolkit.format.manifest import Manifest, encode_manifest
 from toolkit.format.pin import holds_dataset, resolve
 from toolkit.format.schema import Kind
 from toolkit.pack.assembly import assemble
+from toolkit.pack.committed import Committed
 from toolkit.pack.job import OnExisting, PackJob, PackPlan, PackResult, PlannedSplit
 from toolkit.pack.journal import Journal
-from toolkit.pack.note import CommitNote, Committed
+from toolkit.pack.note import CommitNote
 from toolkit.pack.passes import Packed, Progress, pack_all
 from toolkit.pack.prepare import Prepared, make_shaper, prepare
 from toolkit.pack.report import provenance, rejects_jsonl

@@ -7,13 +7,13 @@ from importlib import metadata
 import PIL
 import pyarrow as pa
 
-from toolkit import __version__
-from toolkit._native import encode
+from toolkit._native.image import encode
 from toolkit.format.encodings import KEEP
 from toolkit.format.schema import FORMAT_VERSION
-from toolkit.libjpeg import libjpeg_turbo
 from toolkit.pack.job import PackJob
+from toolkit.pipelines.image.libjpeg import libjpeg_turbo
 from toolkit.sources.text_tokenizer import BYTES
+from toolkit.version import __version__
 
 __all__ = ["versions"]
 

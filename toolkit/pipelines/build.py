@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,15 +11,15 @@ import pyarrow as pa
 from toolkit.errors import PipelineError, did_you_mean
 from toolkit.format.schema import IMAGE_TYPE, RAW_IMAGE_TYPE, Column, Kind
 from toolkit.pipelines.arrays import convert_numbers
-from toolkit.pipelines.image import CompiledImage
-from toolkit.pipelines.image_steps import DecodeImage, ImageStep, Normalize
-from toolkit.pipelines.slots import Pipeline, Slot
+from toolkit.pipelines.image.compiled import CompiledImage
+from toolkit.pipelines.image.steps import DecodeImage, ImageStep, Normalize
+from toolkit.pipelines.slots import Slot
 from toolkit.pipelines.spec import step_text
 from toolkit.pipelines.state import State, ValueKind
 from toolkit.pipelines.value_steps import Array, Bytes, Json, Npy, Text
 from toolkit.pipelines.values import ValueProgram
 
-__all__ = ["CompiledSlot", "compile_pipeline", "last_steps", "stored_state"]
+__all__ = ["CompiledSlot", "compile_slots", "last_steps", "stored_state"]
 
 _DECODERS = (DecodeImage, Bytes, Text, Json, Npy, Array)
 _BINARY = (pa.binary(), pa.large_binary())
@@ -63,30 +63,31 @@ def last_steps(compiled: Sequence[CompiledSlot]) -> dict[str, str]:
     return {each.slot.name: step_text(each.slot.steps[-1]) for each in compiled if each.slot.steps}
 
 
-def compile_pipeline(pipeline: Pipeline, columns: Sequence[Column], schema: pa.Schema) -> list[CompiledSlot]:
-    """Return what runs for each slot, in order.
+def compile_slots(
+    slots: Sequence[Slot], groups: Mapping[str, str], columns: Sequence[Column], schema: pa.Schema
+) -> list[CompiledSlot]:
+    """Return what runs for each slot, in order; `groups`: the sync group of each by its name.
 
     Raises:
         PipelineError: A slot names no column, a step doesn't fit what comes before it, or a name is taken.
     """
     by_name = {column.name: column for column in columns}
-    for slot in pipeline.slots:
+    for slot in slots:
         if slot.column not in by_name:
             raise PipelineError(
                 f"slot {slot.name!r}: the dataset has no column {slot.column!r}; it has {', '.join(by_name)}."
                 f"{did_you_mean(slot.column, by_name)}"
             )
-    read = pipeline.required_columns
-    for slot in pipeline.slots:
+    read = {slot.column for slot in slots}
+    for slot in slots:
         if slot.name in by_name and slot.name not in read:
             raise PipelineError(
                 f"slot {slot.name!r} reads {slot.column!r}, and the column {slot.name!r} passes through under that "
                 "name: give the slot another name, or the column a slot of its own"
             )
-    groups = pipeline.sync_groups
     return [
         _compile(slot, stored_state(by_name[slot.column], schema.field(slot.column).type), groups[slot.name])
-        for slot in pipeline.slots
+        for slot in slots
     ]
 
 

@@ -2,40 +2,47 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
-from toolkit.pipelines.build import CompiledSlot, compile_pipeline
+import pyarrow as pa
+
+from toolkit.format.schema import Column
+from toolkit.pipelines.batch_maps import BatchMap
+from toolkit.pipelines.build import CompiledSlot, compile_slots
 from toolkit.pipelines.randomness import RANDOM_VERSION
-from toolkit.pipelines.slots import Pipeline, Slot
+from toolkit.pipelines.slots import Slot
 from toolkit.pipelines.spec import is_random, step_text
 from toolkit.pipelines.state import State, ValueKind
 from toolkit.pipelines.values import value_kernel
 
-if TYPE_CHECKING:
-    from toolkit.loader.dataset import Dataset
-
 __all__ = ["explain"]
 
 
-def explain(pipeline: Pipeline, dataset: Dataset | None) -> str:
-    """Return the tree; with a dataset, of its columns, and with the kernels that it leads to.
+def explain(
+    name: str,
+    slots: Sequence[Slot],
+    groups: Mapping[str, str],
+    batch_maps: Sequence[BatchMap],
+    stored: tuple[Sequence[Column], pa.Schema] | None,
+) -> str:
+    """Return the tree; with `stored` columns and their Arrow schema, of these, and with the kernels it leads to.
 
     Raises:
-        PipelineError: A slot doesn't fit the dataset.
+        PipelineError: A slot doesn't fit the columns.
     """
     compiled: dict[str, CompiledSlot] = {}
-    if dataset is not None:
-        made = compile_pipeline(pipeline, dataset.columns, dataset.schema)
-        compiled = {each.slot.name: each for each in made}
+    if stored is not None:
+        compiled = {each.slot.name: each for each in compile_slots(slots, groups, *stored)}
     branches: list[tuple[str, list[str]]] = []
-    for slot in pipeline.slots:
-        branches.append(_slot(slot, compiled.get(slot.name), pipeline.sync_groups[slot.name]))
-    if dataset is not None:
-        left = [column.name for column in dataset.columns if column.name not in pipeline.required_columns]
+    for slot in slots:
+        branches.append(_slot(slot, compiled.get(slot.name), groups[slot.name]))
+    if stored is not None:
+        read = {slot.column for slot in slots}
+        left = [column.name for column in stored[0] if column.name not in read]
         branches += [(f"{name}: as it is stored", []) for name in left]
-    if pipeline.batch_maps:
-        branches.append(("batch maps", [repr(made) for made in pipeline.batch_maps]))
-    lines = [f"pipeline {pipeline.describe()[:12]}"]
+    if batch_maps:
+        branches.append(("batch maps", [repr(made) for made in batch_maps]))
+    lines = [f"pipeline {name[:12]}"]
     for number, (head, leaves) in enumerate(branches):
         last = number == len(branches) - 1
         lines.append(f"{'└─' if last else '├─'} {head}")

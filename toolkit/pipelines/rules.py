@@ -5,7 +5,8 @@ To add a step: a dataclass, a rule in its kind's file, a word, the function that
 
 from __future__ import annotations
 
-from toolkit.pipelines import image_rules, value_rules
+from toolkit.pipelines import value_rules
+from toolkit.pipelines.image import rules as image_rules
 from toolkit.pipelines.state import State
 
 __all__ = ["after"]

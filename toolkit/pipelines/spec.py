@@ -7,9 +7,9 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from toolkit.image_formats import DEFAULT_MAX_PIXELS
 from toolkit.pipelines.functions import function_name
-from toolkit.pipelines.image_steps import (
+from toolkit.pipelines.image.formats import DEFAULT_MAX_PIXELS
+from toolkit.pipelines.image.steps import (
     Accuracy,
     Cast,
     CenterCrop,

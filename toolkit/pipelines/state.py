@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from toolkit.pipelines.image_steps import Layout
+from toolkit.pipelines.image.steps import Layout
 
 __all__ = ["MisfitError", "Shape", "State", "ValueKind"]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from toolkit.pipelines.image_steps import Cast
+from toolkit.pipelines.image.steps import Cast
 from toolkit.pipelines.state import MisfitError, State, ValueKind
 from toolkit.pipelines.value_steps import Array, Bytes, Json, Npy, OneHot, Passthrough, Python, Scalar, Text
 

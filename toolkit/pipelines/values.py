@@ -18,7 +18,7 @@ from toolkit.pipelines.arrays import (
     plain_array,
     read_npy,
 )
-from toolkit.pipelines.image_steps import Cast
+from toolkit.pipelines.image.steps import Cast
 from toolkit.pipelines.randomness import generator, step_id, step_keys
 from toolkit.pipelines.spec import Step, step_text
 from toolkit.pipelines.value_steps import Array, Bytes, Json, Npy, OneHot, Passthrough, Python, Scalar, Text

@@ -8,7 +8,7 @@ from toolkit.report.tables import View, table
 from toolkit.report.text import count, number, size_text
 
 if TYPE_CHECKING:
-    from toolkit.bench.case import BenchResult, Measured
+    from toolkit.checks.bench.case import BenchResult, Measured
 
 __all__ = ["bench_views"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from toolkit.report.environment import Component, Environment
+from toolkit.checks.doctor import Component, Environment
 from toolkit.report.tables import View, table
 from toolkit.report.text import size_text
 

@@ -8,7 +8,7 @@ from toolkit.report.tables import Table, View, table
 from toolkit.report.text import bytes_text, count, number
 
 if TYPE_CHECKING:
-    from toolkit.loader.summary import FirstSample, ImageFacts, LabelFacts, Spread, Summary
+    from toolkit.checks.inspect import FirstSample, ImageFacts, LabelFacts, Spread, Summary
 
 __all__ = ["inspect_views"]
 

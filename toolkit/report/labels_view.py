@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from toolkit.report.tables import Table, View, table
 
 if TYPE_CHECKING:
-    from toolkit.loader.labels import LabelBalance, LabelReport
+    from toolkit.checks.labels import LabelBalance, LabelReport
 
 __all__ = ["labels_views"]
 

@@ -9,7 +9,7 @@ from toolkit.report.tables import Table, View, table
 from toolkit.report.text import count
 
 if TYPE_CHECKING:
-    from toolkit.tokens.summary import TokenFacts
+    from toolkit.checks.tokens import TokenFacts
 
 __all__ = ["tokens_views"]
 

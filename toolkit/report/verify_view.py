@@ -8,7 +8,7 @@ from toolkit.report.tables import View
 from toolkit.report.text import bytes_text, count
 
 if TYPE_CHECKING:
-    from toolkit.loader.verify import VerifyResult
+    from toolkit.checks.verify import VerifyResult
 
 __all__ = ["verify_views"]
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from toolkit._native.files import READ_CHANGED, READ_GOOD, read_files
+from toolkit._native.shards.files import READ_CHANGED, READ_GOOD, read_files
 from toolkit.format.arrays import bool_array
 from toolkit.sources.base import PIECE_BYTES, too_large
 from toolkit.sources.entries import Entries

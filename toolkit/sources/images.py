@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from toolkit._native.image import UNSUPPORTED, ImageError, probe
-from toolkit.image_formats import NotAPictureError, open_picture
+from toolkit._native.image.program import UNSUPPORTED, ImageError, probe
+from toolkit.pipelines.image.formats import NotAPictureError, open_picture
 from toolkit.sources.base import LARGEST_VALUE
 from toolkit.sources.options import VerifyImages
 

@@ -16,7 +16,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from toolkit.errors import StorageError
-from toolkit.image_formats import HEAD_BYTES, find_format
+from toolkit.pipelines.image.formats import HEAD_BYTES, find_format
 from toolkit.sources.skips import Skips
 
 __all__ = [

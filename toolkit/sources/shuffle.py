@@ -6,7 +6,7 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from toolkit._native.permute import permute
+from toolkit._native.order.permute import permute
 
 __all__ = ["shuffled"]
 

@@ -249,8 +249,8 @@ def _check_together(tar: Tar, sample: _Sample, seen: dict[str, tuple[int, tuple[
     if parts and earlier and set(earlier).isdisjoint(parts):
         raise SourceError(
             f"{printable(tar.file.path)!r}: the members of the sample {printable(sample.key)!r} lie apart: "
-            f"{_extensions(earlier)} at byte {start}, {_extensions(parts)} at byte {sample.start}. A WebDataset has them "
-            "next to each other: make the tar again in the order of names (tar --sort=name), or leave it out with "
+            f"{_extensions(earlier)} at byte {start}, {_extensions(parts)} at byte {sample.start}. A WebDataset has "
+            "them next to each other: make the tar again in the order of names (tar --sort=name), or leave it out with "
             "--exclude"
         )
     if len(seen) < _MOST_KEYS:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection
 
-from toolkit.image_formats import HEAD_BYTES, find_format
+from toolkit.pipelines.image.formats import HEAD_BYTES, find_format
 from toolkit.sources.scan import is_camera_file
 from toolkit.sources.tar import Member
 from toolkit.sources.webdataset_parts import column_name, is_known

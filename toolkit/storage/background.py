@@ -12,7 +12,7 @@ import threading
 from collections import deque
 from typing import BinaryIO
 
-from toolkit._native.files import start_writeback
+from toolkit._native.shards.files import start_writeback
 from toolkit.storage.local import storage_errors
 
 __all__ = ["BackgroundFile"]

@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from toolkit._native.chunks import (
+from toolkit._native.order.permute import permute
+from toolkit._native.shards.chunks import (
     CHUNK_BYTES,
     READ_NULL,
     READ_OK,
@@ -23,12 +24,11 @@ from toolkit._native.chunks import (
     fetch_bytes,
     fetch_fixed,
 )
-from toolkit._native.fit import fit_rows
-from toolkit._native.gather import find_values, gather_values, gather_windows
-from toolkit._native.locate import FileIdentity, Locator
-from toolkit._native.permute import permute
-from toolkit._native.samples import BINARY, BOOL, OTHER, TEXT, SampleReader
-from toolkit._native.tokens import TokenRun, TokenShard
+from toolkit._native.shards.gather import find_values, gather_values, gather_windows
+from toolkit._native.shards.locate import FileIdentity, Locator
+from toolkit._native.shards.samples import BINARY, BOOL, OTHER, TEXT, SampleReader
+from toolkit._native.tokens.fit import fit_rows
+from toolkit._native.tokens.gather import TokenRun, TokenShard
 
 SANITIZED = True
 

@@ -13,9 +13,9 @@ from fuzz.inputs import refused
 from pictures import encode, picture
 from PIL import Image, ImageCms, features
 
-from toolkit.image_formats import FORMATS, find_format
-from toolkit.pipelines.image_decode import decode_with_pil
-from toolkit.pipelines.image_steps import Mode
+from toolkit.pipelines.image.decode import decode_with_pil
+from toolkit.pipelines.image.formats import FORMATS, find_format
+from toolkit.pipelines.image.steps import Mode
 from toolkit.pipelines.spec import DEFAULT_DECODE
 from toolkit.sources.images import NotAnImageError, check_header
 

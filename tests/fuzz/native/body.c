@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "chunks.h"
+#include "shards/chunks/chunks.h"
 
 #define LENGTH (2 * TK_CHUNK_BYTES + 1000)
 #define CHUNKS 3

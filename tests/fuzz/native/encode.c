@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "encode.h"
-#include "image.h"
+#include "image/encode/encode.h"
+#include "image/program/image.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "image.h"
+#include "image/program/image.h"
 
 #define SIDE 4096
 #define MOST_PIXELS 40000

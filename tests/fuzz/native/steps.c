@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "image.h"
+#include "image/program/image.h"
 
 #define MOST_PIXELS 60000
 

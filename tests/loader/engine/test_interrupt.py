@@ -1,0 +1,149 @@
+"""Ctrl-C, as a real signal to a real process: it reaches the loop at once, and nothing else is said or left."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+SECONDS = 5.0  # half a second is what it should take, on a machine with nothing else to do
+
+_PROGRAM = """
+    import sys, threading, time
+    import toolkit
+    from toolkit import slot
+    from toolkit.checks.verify import Level, verify
+
+    path = sys.argv[1]
+    ds = toolkit.open(path, split="train")
+    images = slot("image").decode_image().resize_short(64).center_crop(64)
+
+    def slow(value):
+        time.sleep(0.3)
+        return value
+
+    def stuck(value):
+        time.sleep(1e6)
+
+    def function():
+        with ds.loader(toolkit.pipeline(slot("label").python(slow, "object")), batch_size=50, threads=2) as loader:
+            return list(loader)
+
+    def never_returns():
+        with ds.loader(toolkit.pipeline(slot("label").python(stuck, "object")), batch_size=6, threads=2) as loader:
+            return list(loader)
+
+    def batch_map():
+        made = toolkit.pipeline(images, batch_maps=[lambda columns, rng: slow(columns)])
+        return [batch.epoch for batch in ds.loader(made, batch_size=2, threads=1)]
+
+    def budget():
+        loader = ds.loader(toolkit.pipeline(images), batch_size=30, max_bytes=600_000, hold_timeout=60)
+        return list(loader)
+
+    def full_batch():
+        large = toolkit.pipeline(slot("image").decode_image().resize_short(2500).center_crop(2500))
+        return [batch.epoch for batch in ds.loader(large, batch_size=16, threads=2, prefetch=0, epochs=100)]
+
+    def busy():
+        return [batch.epoch for batch in ds.loader(toolkit.pipeline(images), batch_size=2, threads=2, epochs=10**6)]
+
+    def opening():
+        while True:
+            toolkit.open(path, split="train")
+
+    def verifying():
+        while True:
+            verify(path, level=Level.FULL, decode=True, jobs=2)
+
+    def left():
+        return [thread for thread in threading.enumerate() if thread.name.startswith("toolkit")]
+
+    print("begun", flush=True)
+    try:
+        globals()[sys.argv[2]]()
+    except KeyboardInterrupt:
+        print("caught", flush=True)
+        until = time.monotonic() + 5
+        while left() and time.monotonic() < until and sys.argv[2] != "never_returns":
+            time.sleep(0.01)
+        print(len(left()), flush=True)
+        raise
+"""
+_OFTEN = textwrap.dedent(
+    """
+    import os, random, signal, sys, time
+    reader, writer = os.pipe()
+    if os.fork() == 0:  # a process that is asked for an interrupt, and sends it a little later
+        os.close(writer)
+        while os.read(reader, 1):
+            time.sleep(random.uniform(0.005, 0.03))
+            os.kill(os.getppid(), signal.SIGINT)
+        os._exit(0)
+
+    import toolkit
+    from toolkit import slot
+
+    path, count = sys.argv[1:]
+    ds = toolkit.open(path, split="train")
+    steps = toolkit.pipeline(slot("image").decode_image().resize_short(64).center_crop(64))
+    caught = 0
+    for _ in range(int(count)):
+        loader = ds.loader(steps, batch_size=2, threads=2, epochs=10**6)
+        try:
+            os.write(writer, b"x")
+            until = time.monotonic() + 10
+            for batch in loader:
+                if time.monotonic() > until:
+                    break
+        except KeyboardInterrupt:
+            caught += 1
+        loader.close()
+    print("caught", caught)
+    """
+)
+_CASES = ["function", "never_returns", "batch_map", "budget", "full_batch", "busy", "opening", "verifying"]
+
+
+@pytest.mark.parametrize("case", _CASES)
+def test_an_interrupt_reaches_the_loop_and_ends_the_process(packed: Path, case: str) -> None:
+    command = [sys.executable, "-c", textwrap.dedent(_PROGRAM), str(packed), case]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        too_long = threading.Timer(60, process.kill)
+        too_long.start()
+        try:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            assert process.stdout.readline() == "begun\n"
+            time.sleep(0.5)
+            begun = time.monotonic()
+            process.send_signal(signal.SIGINT)
+            assert process.stdout.readline() == "caught\n"
+            caught = time.monotonic() - begun
+            threads, errors = process.stdout.read(), process.stderr.read()
+            process.wait(20)
+            ended = time.monotonic() - begun
+        finally:
+            too_long.cancel()
+            process.kill()
+    print(f"{case}: caught after {caught:.2f} s, ended after {ended:.2f} s")
+    assert max(caught, ended) < SECONDS
+    assert process.returncode == -signal.SIGINT
+    assert int(threads) == (2 if case == "never_returns" else 0)
+    assert errors.startswith("Traceback (most recent call last):")
+    assert errors.endswith("KeyboardInterrupt\n")
+    assert errors.count("Traceback") == 1
+    assert "ignored" not in errors
+
+
+def test_a_busy_loop_loses_no_interrupt(packed: Path) -> None:
+    """Python prints an interrupt that hits a finalizer, and goes on."""
+    command = [sys.executable, "-c", _OFTEN, str(packed), "100"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "caught 100\n", "")

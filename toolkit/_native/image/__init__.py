@@ -1,0 +1,1 @@
+"""Compiled: pictures decoded, transformed and encoded."""

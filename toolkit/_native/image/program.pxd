@@ -1,0 +1,125 @@
+"""What image.pyx uses of the image_*.c files; image.h says what it means."""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+
+cdef extern from "image/program/image.h" nogil:
+    enum:
+        IMG_OK
+        IMG_NOT_JPEG
+        IMG_UNSUPPORTED
+        IMG_TRUNCATED
+        IMG_CORRUPT
+        IMG_TOO_LARGE
+        IMG_NO_MEMORY
+        IMG_CUT
+        IMG_MESSAGE
+        IMG_MAX_PIXELS
+        IMG_MAX_OPS
+        IMG_MAX_SCANS
+
+    enum:
+        IMG_RGB
+        IMG_GRAY
+        IMG_RGBA
+        IMG_NEAREST
+        IMG_BILINEAR
+        IMG_BICUBIC
+        IMG_LANCZOS
+        IMG_RESIZE
+        IMG_RESIZE_SHORT
+        IMG_RESIZE_LONG
+        IMG_CROP
+        IMG_CENTER_CROP
+        IMG_RANDOM_CROP
+        IMG_RANDOM_RESIZED_CROP
+        IMG_PAD_AROUND
+        IMG_HFLIP
+        IMG_VFLIP
+        IMG_COLOR_JITTER
+        IMG_GRAYSCALE
+        IMG_U8
+        IMG_I16
+        IMG_U16
+        IMG_I32
+        IMG_U32
+        IMG_I64
+        IMG_U64
+        IMG_F16
+        IMG_BF16
+        IMG_F32
+        IMG_F64
+
+    ctypedef struct img_room:
+        int64_t used, most, wanted
+
+    ctypedef struct img_buffer:
+        uint8_t *data
+        size_t size
+        img_room *room
+
+    ctypedef struct img_scratch:
+        img_room room
+        int64_t own
+
+    ctypedef struct img_op:
+        int32_t kind, filter
+        int64_t top, left, height, width, bottom, right
+        int32_t fill, channels
+        int32_t used[4]
+        double low[4]
+        double high[4]
+        uint64_t id
+
+    ctypedef struct img_layout:
+        int32_t dtype, chw, channels, normalise
+        int64_t item
+        float scale[4]
+        float bias[4]
+
+    ctypedef struct img_program:
+        int64_t op_count
+        img_op *ops
+        img_layout layout
+        int64_t max_pixels, max_bytes
+        int32_t mode, exif, icc, fast, tolerant
+
+    ctypedef struct img_header:
+        int64_t height, width
+        int components, orientation, progressive
+
+    ctypedef struct img_pixels:
+        const uint8_t *data
+        int64_t height, width
+        int channels
+
+    ctypedef struct img_decoding:
+        int eighths, fast, channels
+
+    ctypedef struct img_window:
+        int64_t top, left, height, width
+
+    ctypedef struct img_kernels:
+        const char *name
+
+    img_scratch *img_scratch_new()
+    void img_scratch_free(img_scratch *scratch)
+    int64_t img_scratch_bytes(const img_scratch *scratch)
+    int img_reserve(img_buffer *buffer, uint64_t size)
+    int img_choose_kernels(const char *name)
+    const img_kernels *img_current_kernels()
+    int img_jpeg_open(img_scratch *scratch, const uint8_t *data, int64_t length, int64_t max_pixels,
+                      img_header *header, char *message)
+    int img_jpeg_start(img_scratch *scratch, const img_decoding *how, const img_window *window, char *message)
+    int img_jpeg_row(img_scratch *scratch, const uint8_t **row, char *message)
+    void img_jpeg_again(img_scratch *scratch)
+    void img_jpeg_close(img_scratch *scratch)
+    int img_open(const img_program *program, img_scratch *scratch, const uint8_t *data, int64_t length,
+                 img_header *header, char *message)
+    int img_result_size(const img_program *program, img_scratch *scratch, int64_t height, int64_t width, uint64_t key,
+                        int64_t *out_h, int64_t *out_w, char *message)
+    int img_run_open(const img_program *program, img_scratch *scratch, const img_header *header, uint64_t key,
+                     void *out, int64_t out_h, int64_t out_w, char *message)
+    int img_run_jpeg(const img_program *program, img_scratch *scratch, const uint8_t *data, int64_t length,
+                     uint64_t key, void *out, int64_t out_h, int64_t out_w, char *message)
+    int img_run_pixels(const img_program *program, img_scratch *scratch, const img_pixels *pixels, uint64_t key,
+                       void *out, int64_t out_h, int64_t out_w, char *message)

@@ -1,0 +1,1 @@
+"""Compiled: orders as arithmetic."""

@@ -1,0 +1,1 @@
+"""Compiled: bytes out of mapped shards, checked as they are copied."""

@@ -1,0 +1,1 @@
+"""Compiled: windows of tokens, and documents fitted into rows."""

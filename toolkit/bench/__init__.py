@@ -1,1 +1,0 @@
-"""Benchmarks: cases to figures, each case in a process of its own."""

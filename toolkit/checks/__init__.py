@@ -1,0 +1,1 @@
+"""What is asked of a dataset, and of the machine: one file a command."""

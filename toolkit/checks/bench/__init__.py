@@ -1,0 +1,1 @@
+"""Cases measured in processes of their own."""

@@ -1,0 +1,175 @@
+"""Run a benchmark: each case in fresh processes, repeats interleaved over the cases, medians at the end."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+
+from toolkit.checks.bench.case import BenchCase, BenchResult, BenchRun, CaseResult, measured
+from toolkit.checks.bench.memory import available_bytes
+from toolkit.checks.bench.steps import case_loader, steps_text
+from toolkit.errors import LoaderError, NotFoundError, UsageError, did_you_mean
+from toolkit.format.pin import resolve
+from toolkit.loader.api import Dataset
+from toolkit.loader.api import open as open_dataset
+
+__all__ = ["BenchOptions", "run_bench"]
+
+_PREFERRED_SPLIT = "train"
+_READ_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchOptions:
+    """What to benchmark. Checked when made.
+
+    Attributes:
+        split: The split; None is the only one, or train.
+        columns: The columns to load; None is all but labels that are missing somewhere.
+        threads: Thread counts, one case each.
+        repeats: Processes a case.
+        decode, short_side, crop, batch_size, epochs, shuffle, output, seq_len: See BenchCase.
+    """
+
+    split: str | None = None
+    columns: tuple[str, ...] | None = None
+    threads: tuple[int, ...] = (1, 2)
+    repeats: int = 3
+    decode: bool = True
+    short_side: int = 256
+    crop: int = 224
+    batch_size: int = 64
+    epochs: int = 1
+    shuffle: str = "full"
+    output: str = "numpy"
+    seq_len: int = 1024
+
+    def __post_init__(self) -> None:
+        for name in ("repeats", "short_side", "crop", "batch_size", "epochs", "seq_len"):
+            if getattr(self, name) < 1:
+                raise UsageError(f"{name.replace('_', '-')} must be at least 1, got {getattr(self, name)}")
+        if not self.threads or min(self.threads) < 1:
+            raise UsageError(f"threads must be counts of at least 1, got {self.threads}")
+
+
+def run_bench(
+    reference: str, options: BenchOptions, progress: Callable[[int, int], None] = lambda done, total: None
+) -> BenchResult:
+    """Benchmark a dataset; `progress` is called as (processes done, processes in all).
+
+    Raises:
+        ToolkitError: The dataset can't be opened, or a case fails; the error has the exit code of its cause.
+    """
+    version = resolve(reference)
+    split = _choose_split(reference, list(version.manifest.splits), options.split)
+    pinned = f"{os.path.abspath(version.root)}@sha256:{version.pin}"
+    whole = open_dataset(pinned, split=split)
+    if not len(whole):
+        raise UsageError(f"split {split} of {reference} has no samples to benchmark")
+    columns = _loadable(whole) if options.columns is None else options.columns
+    cases = [
+        BenchCase(
+            dataset=pinned,
+            split=split,
+            columns=columns,
+            decode=options.decode,
+            short_side=options.short_side,
+            crop=options.crop,
+            threads=threads,
+            batch_size=options.batch_size,
+            epochs=options.epochs,
+            shuffle=options.shuffle,
+            output=options.output,
+            seq_len=options.seq_len,
+        )
+        for threads in options.threads
+    ]
+    _check(open_dataset(pinned, split=split, columns=columns), cases[0])
+    cache = _warm(whole)
+    runs: dict[int, list[BenchRun]] = {case.threads: [] for case in cases}
+    total = options.repeats * len(cases)
+    progress(0, total)
+    for repeat in range(options.repeats):
+        for number, case in enumerate(cases):
+            runs[case.threads].append(_in_process(case))
+            progress(repeat * len(cases) + number + 1, total)
+    return BenchResult(
+        pin=version.pin,
+        split=split,
+        columns=columns,
+        pipeline=steps_text(cases[0], whole.columns),
+        batch_size=options.batch_size,
+        epochs=options.epochs,
+        repeats=options.repeats,
+        shuffle=options.shuffle,
+        output=options.output,
+        cache=cache,
+        samples=len(whole),
+        cases=tuple(
+            CaseResult(threads=threads, figures=measured(done), runs=tuple(done)) for threads, done in runs.items()
+        ),
+    )
+
+
+def _choose_split(reference: str, splits: list[str], asked: str | None) -> str:
+    if asked is None:
+        if len(splits) > 1 and _PREFERRED_SPLIT not in splits:
+            raise UsageError(f"{reference} has the splits {', '.join(splits)}: say which, with --split")
+        return splits[0] if len(splits) == 1 else _PREFERRED_SPLIT
+    if asked not in splits:
+        raise NotFoundError(
+            f"{reference} has no split {asked!r}; it has {', '.join(splits)}.{did_you_mean(asked, splits)}"
+        )
+    return asked
+
+
+def _loadable(dataset: Dataset) -> tuple[str, ...]:
+    """Return the columns without those labels that are missing somewhere: a batch of them would be an error."""
+    labels = dataset.manifest.splits[dataset.split].labels
+    return tuple(c.name for c in dataset.columns if c.name not in labels or not labels[c.name].missing)
+
+
+def _check(dataset: Dataset, case: BenchCase) -> None:
+    """Find what is wrong with the options here, before any process is started."""
+    case_loader(case, dataset).close()
+
+
+def _warm(dataset: Dataset) -> str:
+    """Read the shards once when they fit in half the free memory, so that every run finds them in the page cache."""
+    available = available_bytes()
+    nbytes = dataset.manifest.splits[dataset.split].bytes
+    if available is not None and nbytes > available // 2:
+        return "as found"
+    for path in dataset.files:
+        try:
+            with open(path, "rb", buffering=0) as file:
+                while file.read(_READ_BYTES):
+                    pass
+        except FileNotFoundError:
+            continue  # the loader says it better: which shard, and what to do
+    return "warm"
+
+
+def _in_process(case: BenchCase) -> BenchRun:
+    command = [sys.executable, "-m", "toolkit.checks.bench.worker"]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            answer, complaints = process.communicate(json.dumps(asdict(case)))
+        except BaseException:
+            process.kill()
+            raise
+    if process.returncode:
+        last = (complaints.strip().splitlines() or [f"exit code {process.returncode}"])[-1]
+        raise LoaderError(f"the measuring process for {case.threads} threads ended: {last}")
+    content = json.loads(answer)
+    if "error" in content:
+        failure = LoaderError(content["error"])
+        failure.exit_code = content["exit_code"]
+        raise failure
+    return BenchRun(**content["run"])

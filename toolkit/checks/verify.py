@@ -1,0 +1,363 @@
+"""Check a version of a dataset against its pin: sizes and metadata, or every byte; decode every image on request."""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import enum
+import hashlib
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from toolkit._native.image.program import ImageError, Scratch
+from toolkit._native.shards.chunks import CHUNK_BYTES, READ_OK
+from toolkit.checks.verify_samples import KeyLog, SampleChecks
+from toolkit.errors import CorruptShardError, StorageError
+from toolkit.format.layout import batch_shape, column_layouts
+from toolkit.format.pin import resolve
+from toolkit.format.reader import ShardReader, read_failure
+from toolkit.format.schema import KEY, RAW_IMAGE_TYPE, Kind
+from toolkit.format.shard_frame import frame_fault
+from toolkit.format.values import DamagedValueError, read_rows
+from toolkit.loader.api import Dataset, open
+from toolkit.loader.dataset.raw_images import size_fault
+from toolkit.pipelines.image.compiled import CompiledImage
+from toolkit.pipelines.image.formats import DEFAULT_MAX_PIXELS
+from toolkit.pipelines.pipeline import pipeline
+from toolkit.pipelines.slots import slot
+from toolkit.processors import processors
+from toolkit.storage.local import storage_errors
+
+__all__ = ["Finding", "Level", "VerifyResult", "verify"]
+
+_READ_BYTES = 4 * 1024 * 1024
+_NAMED_REPEATS = 100
+
+
+class Level(enum.Enum):
+    """How much is checked: sizes, tables and metadata of every shard; or every byte, chunk sum and sample digest."""
+
+    QUICK = "quick"
+    FULL = "full"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One thing that is wrong.
+
+    Attributes:
+        kind: "integrity" (not the bytes that were packed), "storage" (the file system refuses to read them) or
+            "sample" (packed so, but it can't be decoded).
+        message: What is wrong, with the place.
+        split, shard: Where; the shard's path inside the dataset.
+        place: Which part of the shard: "file", "record batch 2, chunk 5", "sample".
+        row, key: The sample, where it is known.
+    """
+
+    kind: str
+    message: str
+    split: str
+    shard: str
+    place: str
+    row: int | None = None
+    key: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerifyResult:
+    """What was checked and what was found; `findings` is empty when everything that was looked at is as it was packed.
+
+    Attributes:
+        not_checked: What this verification did not look at, in words.
+    """
+
+    pin: str
+    level: str
+    decoded: bool
+    shards: int
+    samples: int
+    bytes: int
+    seconds: float
+    findings: list[Finding]
+    not_checked: list[str]
+
+
+def verify(
+    reference: str | os.PathLike[str],
+    *,
+    level: Level = Level.QUICK,
+    decode: bool = False,
+    max_pixels: int = DEFAULT_MAX_PIXELS,
+    jobs: int | None = None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> VerifyResult:
+    """Check the version that `reference` names.
+
+    Args:
+        reference: As toolkit.open takes it.
+        level: How much.
+        decode: Decode every image as well.
+        max_pixels: An image of more pixels can't be decoded.
+        jobs: Shards checked at the same time; as many as there are processors when left out.
+        progress: Called with (bytes done, bytes in all).
+
+    Raises:
+        PinMismatchError, CorruptTableError, FormatError, NotFoundError: It can't even be opened.
+    """
+    started = time.monotonic()
+    version = resolve(reference)
+    pinned = f"{version.root}@sha256:{version.pin}"
+    cancelled = threading.Event()
+    datasets = {name: open(pinned, split=name) for name in version.manifest.splits}
+    keys = KeyLog() if level is Level.FULL else None
+    most = max_pixels if decode else None
+    checks = [_SplitCheck(dataset, keys, most, cancelled) for dataset in datasets.values()]
+    work = [(check, shard) for check in checks for shard in range(check.dataset.index.shards)]
+    total = sum(split.bytes for split in version.manifest.splits.values())
+    findings: list[Finding] = []
+    done = 0
+    with keys or contextlib.nullcontext(), ThreadPoolExecutor(jobs or processors(), "toolkit-verify") as pool:
+        try:
+            for (check, shard), found in zip(work, pool.map(lambda item: item[0].shard(item[1]), work), strict=True):
+                findings += found
+                done += int(check.dataset.index.shard_bytes[shard])
+                progress(done, total)
+        except BaseException:
+            cancelled.set()  # the pool waits for running shards: let them end at the next sample
+            raise
+        for check in checks:
+            findings += check.labels()
+        if keys is not None:
+            findings += _repeated_keys(keys, datasets)
+    return VerifyResult(
+        pin=version.pin,
+        level=level.value,
+        decoded=decode,
+        shards=len(work),
+        samples=sum(map(len, datasets.values())),
+        bytes=total,
+        seconds=time.monotonic() - started,
+        findings=findings,
+        not_checked=_not_checked(level, decode, [column.kind for column in version.manifest.columns]),
+    )
+
+
+def _not_checked(level: Level, decode: bool, kinds: Sequence[Kind]) -> list[str]:
+    """Say what a verification of that level leaves out."""
+    left_out = []
+    if level is Level.QUICK:
+        left_out.append("the bytes of every sample, their digests, and whether a key comes twice (--full)")
+        if Kind.LABEL in kinds:
+            left_out.append("whether the labels are classes of their tables, and counted right (--full)")
+        if Kind.TOKENS in kinds:
+            left_out.append("whether the tokens are of the vocabulary (--full)")
+    if Kind.IMAGE in kinds and not decode:
+        left_out.append("whether images can be decoded (--decode)")
+    return left_out
+
+
+def _repeated_keys(keys: KeyLog, datasets: Mapping[str, Dataset]) -> Iterator[Finding]:
+    """Name the samples whose key another one has, the first of them if they are many."""
+    more = 0
+    for number, (split, row, first_split, first_row) in enumerate(keys.repeats()):
+        if number >= _NAMED_REPEATS:
+            more += 1
+            continue
+        place = datasets[split].fetcher.place(row)
+        where = f"split {first_split}, row {first_row}"
+        text = f"shard {place.shard}, row {row}, key {place.key!r}: the key of {where} as well"
+        yield Finding(
+            kind="integrity", message=text, split=split, shard=place.shard, place="sample", row=row, key=place.key
+        )
+    if more:
+        yield Finding(kind="integrity", message=f"{more} more keys come twice", split="", shard="", place="manifest")
+
+
+class _SplitCheck:
+    """The checks of one split. Its methods run on several threads, each for another shard."""
+
+    def __init__(
+        self, dataset: Dataset, keys: KeyLog | None, max_pixels: int | None, cancelled: threading.Event
+    ) -> None:
+        """`keys`: where they are put when everything is checked; `max_pixels`: of images to decode; None: none."""
+        self._cancelled = cancelled
+        self.dataset = dataset
+        self._layouts = column_layouts(dataset.schema)
+        self._shape = batch_shape(dataset.schema)
+        classes = {name: len(names) for name, names in dataset.class_names.items()}
+        self._full = None if keys is None else SampleChecks(dataset.columns, classes, keys, dataset.split)
+        self._decoders: dict[str, CompiledImage] = {}
+        if max_pixels is not None:
+            images = [slot(c.name).decode_image(max_pixels=max_pixels) for c in dataset.columns if c.kind is Kind.IMAGE]
+            compiled = pipeline(*images).compile(dataset.columns, dataset.schema)
+            self._decoders = {each.slot.column: each.image for each in compiled if each.image is not None}
+
+    def shard(self, shard: int) -> list[Finding]:
+        """Check one shard."""
+        index = self.dataset.index
+        try:
+            reader = ShardReader(self.dataset.root, index, shard, self._shape)
+        except CorruptShardError as error:
+            return [self._finding(shard, "file", str(error))]
+        except StorageError as error:
+            return [self._finding(shard, "file", str(error), kind="storage")]
+        findings: list[Finding] = []
+        tokens = 0
+        if self._full or self._decoders:
+            scratch = Scratch()
+            for batch in range(int(index.shard_first_batch[shard]), int(index.shard_first_batch[shard + 1])):
+                records = self._records(reader, shard, batch, findings)
+                if records is not None:
+                    tokens += self._full.tokens(records) if self._full else 0
+                    findings += self._samples(reader, shard, batch, records, scratch)
+        if self._full and not findings:
+            findings += self._file_hash(shard)
+        if self._full and not findings:
+            what = frame_fault(self.dataset.files[shard], index, shard, self.dataset.schema)
+            if what is None and tokens != index.shard_tokens[shard]:
+                what = f"it holds {tokens} tokens, its shard table says {index.shard_tokens[shard]}"
+            if what is not None:
+                findings.append(self._finding(shard, "file", f"shard {reader.path}: {what}"))
+        return findings
+
+    def labels(self) -> Iterator[Finding]:
+        """Compare the labels that were counted with what the manifest says, if every sample was read."""
+        if self._full is None or self._full.rows < len(self.dataset):
+            return
+        for name, counts in self.dataset.manifest.splits[self.dataset.split].labels.items():
+            fault = self._full.labels_fault(name, counts)
+            if fault is not None:
+                yield Finding(kind="integrity", message=fault, split=self.dataset.split, shard="", place="manifest")
+
+    def _records(self, reader: ShardReader, shard: int, batch: int, findings: list[Finding]) -> pa.RecordBatch | None:
+        """Return the rows of a record batch; None, and findings, where they aren't what was packed."""
+        index = self.dataset.index
+        number = batch - int(index.shard_first_batch[shard])
+        try:
+            body = reader.body(batch)
+        except CorruptShardError as error:
+            findings.append(self._finding(shard, f"record batch {number}", str(error)))
+            return None
+        before = len(findings)
+        piece = np.empty(CHUNK_BYTES, np.uint8)
+        for start in range(0, int(index.batch_body_bytes[batch]), CHUNK_BYTES):
+            status, chunk = body.read(start, piece[: int(index.batch_body_bytes[batch]) - start])
+            if status != READ_OK:
+                place = f"record batch {number}, chunk {chunk}"
+                offset = int(index.batch_offset[batch] + index.batch_metadata_bytes[batch]) + start
+                message = f"shard {reader.path}, file bytes from {offset}: {read_failure(status, chunk)}"
+                findings.append(self._finding(shard, place, message))
+        if self._cancelled.is_set():
+            return None
+        if len(findings) > before:
+            findings += self._bad_samples(shard, batch)
+            return None
+        try:
+            arrays = [read_rows(body, layout, 0, body.rows) for layout in self._layouts.values()]
+            records = pa.RecordBatch.from_arrays(arrays, schema=self.dataset.schema)
+            records.validate(full=True)
+        except DamagedValueError as error:
+            findings += self._bad_samples(shard, batch) or [
+                self._finding(shard, f"record batch {number}", f"shard {reader.path}: {read_failure(*error.args)}")
+            ]
+            return None
+        except pa.ArrowException as error:
+            text = f"shard {reader.path}: not valid Arrow data: {error}"
+            findings.append(self._finding(shard, f"record batch {number}", text))
+            return None
+        return records
+
+    def _bad_samples(self, shard: int, batch: int) -> list[Finding]:
+        """Name the samples that can't be read."""
+        index = self.dataset.index
+        found = []
+        for row in range(int(index.batch_start[batch]), int(index.batch_start[batch + 1])):
+            try:
+                self.dataset.check_row(row)
+            except CorruptShardError as error:
+                found.append(self._finding(shard, "sample", str(error), row=row, key=error.key))
+        return found
+
+    def _samples(
+        self, reader: ShardReader, shard: int, batch: int, records: pa.RecordBatch, scratch: Scratch
+    ) -> Iterator[Finding]:
+        first = int(self.dataset.index.batch_start[batch])
+        keys = records.column(KEY).to_pylist()
+        for fault in self._full.look(records, first) if self._full else ():
+            row, key = first + fault.row, keys[fault.row]
+            yield self._finding(shard, "sample", f"{self._where(reader, row, key)}: {fault.what}", row, key)
+        for name, decoder in self._decoders.items():
+            images = records.column(name)
+            # .field() would leave the struct's own nulls out.
+            encoded = None if images.type == RAW_IMAGE_TYPE else pc.struct_field(images, "bytes")
+            for place in range(records.num_rows):
+                if self._cancelled.is_set():
+                    return
+                if encoded is None:
+                    what = _raw_fault(images[place])
+                else:
+                    what = _decode_fault(decoder, encoded[place].as_py(), scratch)
+                if what is not None:
+                    text = f"{self._where(reader, first + place, keys[place])}, column {name}: {what}"
+                    yield self._finding(shard, "sample", text, first + place, keys[place], kind="sample")
+
+    def _where(self, reader: ShardReader, row: int, key: str) -> str:
+        return f"shard {reader.path}, row {row}, key {key!r}"
+
+    def _file_hash(self, shard: int) -> list[Finding]:
+        path = self.dataset.files[shard]
+        digest = hashlib.sha256()
+        try:
+            with storage_errors("read", path), builtins.open(path, "rb", buffering=0) as file:
+                while not self._cancelled.is_set() and (piece := file.read(_READ_BYTES)):
+                    digest.update(piece)
+        except StorageError as error:
+            return [self._finding(shard, "file", str(error), kind="storage")]
+        if digest.digest() == self.dataset.index.sha256[shard].as_py():
+            return []
+        text = f"shard {self.dataset.index.shard_path(shard)}: its sha256 is another than when it was packed"
+        return [self._finding(shard, "file", text)]
+
+    def _finding(
+        self,
+        shard: int,
+        place: str,
+        message: str,
+        row: int | None = None,
+        key: str | None = None,
+        kind: str = "integrity",
+    ) -> Finding:
+        return Finding(
+            kind=kind,
+            message=message,
+            split=self.dataset.split,
+            shard=self.dataset.index.shard_path(shard),
+            place=place,
+            row=row,
+            key=key,
+        )
+
+
+def _decode_fault(decoder: CompiledImage, encoded: bytes | None, scratch: Scratch) -> str | None:
+    if encoded is None:
+        return None
+    try:
+        decoder.decode(encoded, scratch)
+    except (ImageError, ValueError, MemoryError) as error:
+        return str(error)
+    return None
+
+
+def _raw_fault(image: pa.StructScalar) -> str | None:
+    if not image.is_valid or not all(image[name].is_valid for name in image):
+        return None
+    nbytes = image["pixels"].as_buffer().size
+    return size_fault(nbytes, image["height"].as_py(), image["width"].as_py(), image["channels"].as_py())

@@ -1,0 +1,158 @@
+"""What training code begins with: open a dataset, then take samples, loaders and token streams from it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from numpy.typing import ArrayLike
+
+from toolkit.errors import CorruptTableError, NotFoundError, UsageError, did_you_mean
+from toolkit.format.pin import resolve
+from toolkit.format.reader import Verify
+from toolkit.loader.dataset import dataset
+from toolkit.loader.dataset.opened import Opened
+from toolkit.loader.dataset.selection import Span
+from toolkit.loader.dataset.views import view_hash
+
+if TYPE_CHECKING:
+    from toolkit.loader.dry_run import DryRun
+    from toolkit.loader.loader import Loader
+    from toolkit.loader.outputs.delivery import OutputAdapter
+    from toolkit.loader.tokens.stream import TokenStream
+    from toolkit.pipelines.pipeline import Pipeline
+
+__all__ = ["Dataset", "open"]
+
+
+def open(
+    reference: str | os.PathLike[str],
+    *,
+    split: str | None = None,
+    columns: Sequence[str] | None = None,
+    verify: str = "touch",
+) -> Dataset:
+    """Open a version of a dataset: a folder or manifest file, with or without a pin (PATH@sha256:<hex>).
+
+    Args:
+        reference: The dataset. A plain path is the current version; a pin, or 12 or more of its digits, is that one.
+        split: Which split. May be left out when there is only one.
+        columns: The columns to read; all when left out.
+        verify: When stored bytes are checked against their CRC32C: "touch" as they are first read, and anew when the
+            file may have changed since; "always" at every read.
+
+    Raises:
+        NotFoundError: There is no such dataset, split or column; the message names those that are there.
+        PinMismatchError: No version has the pin, or the manifest was changed after it was packed.
+        CorruptTableError, FormatError: A table is damaged, or the dataset is of a newer format.
+    """
+    if isinstance(columns, str):
+        raise UsageError(f"columns takes a list of names, got the text {columns!r}: columns=[{columns!r}]")
+    checks = Verify.named(verify)
+    version = resolve(reference)
+    splits = version.manifest.splits
+    if not splits:
+        raise CorruptTableError(f"the manifest of {reference} has no splits")
+    if split is None and len(splits) > 1:
+        raise UsageError(f"{reference} has the splits {', '.join(splits)}: say split=")
+    name = next(iter(splits)) if split is None else split
+    if name not in splits:
+        raise NotFoundError(
+            f"{reference} has no split {name!r}; it has {', '.join(splits)}.{did_you_mean(name, splits)}"
+        )
+    known = [column.name for column in version.manifest.columns]
+    for column in columns or ():
+        if column not in known:
+            raise NotFoundError(
+                f"{reference} has no column {column!r}; it has {', '.join(known)}.{did_you_mean(column, known)}"
+            )
+    selected = tuple(c for c in version.manifest.columns if columns is None or c.name in columns)
+    opened = Opened(version, name, checks)
+    return Dataset(opened, selected, Span(opened.rows, 0, 1), view_hash("split", version.pin, name))
+
+
+class Dataset(dataset.Dataset):
+    """A split of a dataset, or a view of it: toolkit.loader.dataset.dataset.Dataset, and loaders over its samples."""
+
+    def open_split(self, split: str) -> Dataset:
+        """Return another split of the very same version, whatever was committed since this one was opened."""
+        names = [column.name for column in self.columns]
+        return open(f"{self.root}@sha256:{self.pin}", split=split, columns=names)
+
+    def loader(
+        self,
+        pipeline: Pipeline | None = None,
+        *,
+        batch_size: int | None = None,
+        global_batch_size: int | None = None,
+        shuffle: str = "none",
+        weights: ArrayLike | None = None,
+        epoch_samples: int | None = None,
+        seed: int = 0,
+        epochs: int | None = 1,
+        until_epoch: int | None = None,
+        steps: int | None = None,
+        prefetch: int = 4,
+        threads: int | str = "auto",
+        rank: int | None = None,
+        world_size: int | None = None,
+        remainder: str = "keep",
+        on_error: str = "raise",
+        max_skips: int = 100,
+        verify: str | None = None,
+        output: str | OutputAdapter = "numpy",
+        device: Any = None,
+        sharding: Any = None,
+        max_bytes: int | str | None = None,
+        hold_timeout: float = 60.0,
+    ) -> Loader:
+        """Return a loader over these samples; toolkit.loader.options.LoaderOptions describes the options.
+
+        Raises:
+            UsageError, PipelineError: An option, or a slot of the pipeline, can't be; no sample is read yet.
+        """
+        from toolkit.loader.loader import Loader
+        from toolkit.loader.options import LoaderOptions
+
+        options = LoaderOptions(
+            batch_size=batch_size,
+            global_batch_size=global_batch_size,
+            shuffle=shuffle,
+            weights=weights,
+            epoch_samples=epoch_samples,
+            seed=seed,
+            epochs=epochs,
+            until_epoch=until_epoch,
+            steps=steps,
+            prefetch=prefetch,
+            threads=threads,
+            rank=rank,
+            world_size=world_size,
+            remainder=remainder,
+            on_error=on_error,
+            max_skips=max_skips,
+            verify=verify,
+            output=output,
+            device=device,
+            sharding=sharding,
+            max_bytes=max_bytes,
+            hold_timeout=hold_timeout,
+        )
+        return Loader(self, pipeline, options)
+
+    def tokens(self, **options: Any) -> TokenStream:
+        """Return a stream of windows over this split's tokens; TokenStream has the options.
+
+        Raises:
+            UsageError: An option can't be, the dataset has no tokens, or it isn't one whole split; nothing is read yet.
+        """
+        from toolkit.loader.tokens.stream import TokenStream
+
+        return TokenStream(self, **options)
+
+    def dry_run(self, pipeline: Pipeline, samples: int = 8) -> DryRun:
+        """Run the first samples through a pipeline, one by one: what its slots give, and errors by key."""
+        from toolkit.loader.dry_run import dry_run
+
+        return dry_run(self, pipeline, samples)

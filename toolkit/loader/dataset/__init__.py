@@ -1,0 +1,1 @@
+"""Opened datasets and views of them: rows found, fetched and checked."""

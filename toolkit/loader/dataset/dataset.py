@@ -1,0 +1,258 @@
+"""A version of a dataset, opened: its samples by row, its classes and files, and views of it."""
+
+from __future__ import annotations
+
+import operator
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self, overload
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from toolkit.errors import UsageError
+from toolkit.format.manifest import Manifest
+from toolkit.format.pin import read_table
+from toolkit.format.reader import Verify
+from toolkit.format.schema import Column, Kind
+from toolkit.format.tables import ShardIndex
+from toolkit.loader.dataset.fetch import Fetcher
+from toolkit.loader.dataset.filters import matching_rows
+from toolkit.loader.dataset.joined import JoinedSplits
+from toolkit.loader.dataset.opened import Opened, Place, Stored
+from toolkit.loader.dataset.samples import Samples
+from toolkit.loader.dataset.selection import Listed, Repeated, Selection, Span
+from toolkit.loader.dataset.views import array_hash, view_hash
+
+__all__ = ["Dataset"]
+
+_KEYS_AT_A_TIME = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class _Pickled:
+    """What a dataset pickles as: its splits are opened again, by their pins, where it arrives."""
+
+    places: tuple[Place, ...]
+    columns: tuple[Column, ...]
+    selection: Selection
+    view: str
+
+    def open(self, kind: type[Dataset]) -> Dataset:
+        opened = [place.open() for place in self.places]
+        stored: Stored = opened[0] if len(opened) == 1 else JoinedSplits(opened)
+        return kind(stored, self.columns, self.selection, self.view)
+
+
+class Dataset:
+    """Samples of one split, by row; or a view of some of them. Safe from any thread; pickles as path and pin.
+
+    `len(ds)`, `ds[i]` (a dict of column -> value, with "__key__"), `ds[a:b]` (a view). Image values are the stored
+    bytes, or uint8 (height, width, 3) where the encoding is raw; labels are ints or None. Views (slices, take, filter,
+    repeat, toolkit.concat) copy no sample.
+
+    Attributes:
+        stored: The split, or the joined splits, whose rows are selected.
+        selection: Which of its rows, and in which order.
+        view: A hash, 64 hex digits, of the pins and of what made this view: equal ones hold equal samples.
+    """
+
+    def __init__(self, stored: Stored, columns: tuple[Column, ...], selection: Selection, view: str) -> None:
+        self.stored = stored
+        self.selection = selection
+        self.view = view
+        self._columns = columns
+        self._samples: Samples | None = None
+
+    def __len__(self) -> int:
+        return self.selection.samples
+
+    @overload
+    def __getitem__(self, index: int) -> dict[str, Any]: ...
+    @overload
+    def __getitem__(self, index: slice) -> Self: ...
+    def __getitem__(self, index: int | slice) -> dict[str, Any] | Self:
+        """Return a sample, or a view of a range. Raises IndexError, CorruptShardError."""
+        if isinstance(index, slice):
+            return self._span(index)
+        row, samples = operator.index(index), self.selection.samples
+        if row < 0:
+            row += samples
+        if not 0 <= row < samples:
+            raise IndexError(f"sample {index} of {samples}")
+        if self._samples is None:
+            self._samples = Samples(self.fetcher, self.schema, self._columns)
+        return self._samples.read(self.selection.row(row))
+
+    def __repr__(self) -> str:
+        names = ", ".join(column.name for column in self._columns)
+        pins = "+".join(pin[:12] for pin in self.pins)
+        view = f", view {self.view[:12]}" if self.is_view else ""
+        return f"<toolkit.Dataset {self.split}: {len(self)} samples, columns {names}, pin {pins}{view}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        places = tuple(part.place for part in self.stored.parts)
+        return _Pickled.open, (_Pickled(places, self._columns, self.selection, self.view), type(self))
+
+    @property
+    def pins(self) -> tuple[str, ...]:
+        """The pin of each dataset that was joined; of one that wasn't, its pin alone."""
+        return tuple(part.version.pin for part in self.stored.parts)
+
+    @property
+    def pin(self) -> str:
+        """The sha256 of the manifest: 64 hex digits that name these samples for ever."""
+        return self._only("pin").version.pin
+
+    @property
+    def manifest(self) -> Manifest:
+        """The manifest."""
+        return self._only("manifest").version.manifest
+
+    @property
+    def split(self) -> str:
+        """Name of the split."""
+        return self.stored.split
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Arrow schema of the shards."""
+        return self.stored.schema
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns that are read."""
+        return self._columns
+
+    @property
+    def classes(self) -> tuple[str, ...] | None:
+        """Names of the label column's ids, or None without one.
+
+        Raises:
+            UsageError: There are several label columns.
+        """
+        labels = [column.name for column in self._columns if column.kind is Kind.LABEL]
+        if len(labels) > 1:
+            raise UsageError(f"several label columns ({', '.join(labels)}): read the classes of each from the manifest")
+        return self.stored.classes[labels[0]] if labels else None
+
+    @property
+    def is_view(self) -> bool:
+        """Whether this is some of the split's rows, or all in another order, or some more than once."""
+        return self.selection != Span(self.stored.rows, 0, 1)
+
+    @property
+    def files(self) -> list[str]:
+        """Paths of this version's shards of the split, for other tools. A glob would see older versions as well."""
+        return [
+            os.path.join(part.version.root, path) for part in self.stored.parts for path in part.index.paths.to_pylist()
+        ]
+
+    @property
+    def root(self) -> str:
+        """The dataset's folder."""
+        return self._only("root").version.root
+
+    @property
+    def index(self) -> ShardIndex:
+        """Shards and record batches of the whole split, whatever this view takes of it."""
+        return self._only("index").index
+
+    @property
+    def class_names(self) -> Mapping[str, tuple[str, ...]]:
+        """Class names of every label column, in id order."""
+        return self.stored.classes
+
+    def read_table(self, digest: str) -> bytes:
+        """Return a table that the manifest names, checked against its sha256."""
+        return read_table(self._only("tables").version, digest)
+
+    @property
+    def fetcher(self) -> Fetcher:
+        """Checked reads of the split's values."""
+        return self.stored.fetcher
+
+    def take(self, rows: Sequence[int] | NDArray[np.int64]) -> Self:
+        """Return a view of these rows of this dataset, in this order; a row may come more than once."""
+        chosen = self._numbers("take", rows)
+        return self._view(Listed(len(chosen), self.rows(chosen)), "take", array_hash(chosen))
+
+    def filter(self, expression: pc.Expression) -> Self:
+        """Return a view of the samples for which an expression on stored columns is true, in their order.
+
+        Only the columns it names are read, `columns=` or not, once for each pin and expression in the process; labels
+        are their ids. Example: ds.filter((pc.field("label") == 3) & pc.field("text").is_valid()).
+
+        Raises:
+            UsageError: It is no pyarrow.compute.Expression, names no column, or isn't true or false.
+            CorruptShardError: A value it reads isn't what was packed.
+        """
+        bits = matching_rows(self.stored, expression)
+        if not self.is_view:
+            return self._view(bits, "filter", array_hash(bits.blocks))
+        rows = self.rows(np.arange(len(self), dtype=np.int64))
+        kept = np.flatnonzero(bits.has(rows))
+        return self._view(Listed(len(kept), rows[kept]), "filter", array_hash(kept))
+
+    def verified(self, verify: str) -> Self:
+        """Return the same samples, read with other checks; toolkit.open() describes `verify`. Raises UsageError."""
+        return type(self)(self.stored.verified(Verify.named(verify)), self._columns, self.selection, self.view)
+
+    def repeat(self, times: int) -> Self:
+        """Return a view of these samples `times` times in a row: an epoch of a loader then has each so often."""
+        if not isinstance(times, int) or isinstance(times, bool) or times < 1:
+            raise UsageError(f"repeat takes a whole number of at least 1, got {times!r}")
+        if len(self) * times > 1 << 62:
+            raise UsageError(f"repeat: {times} times {len(self)} samples are more than an order can have, 2**62")
+        repeated = Repeated(len(self) * times, len(self))
+        return self._view(self.selection.then(repeated), "repeat", times)
+
+    def rows(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the row of the split behind each row of this view."""
+        return self.selection.rows(positions)
+
+    def _span(self, index: slice) -> Self:
+        start, stop, step = index.indices(len(self))
+        span = Span(len(range(start, stop, step)), start, step)
+        if (start, step, span.samples) == (0, 1, len(self)):
+            return self
+        return self._view(self.selection.then(span), "slice", start, step, span.samples)
+
+    def _view(self, selection: Selection, operation: str, *arguments: str | int) -> Self:
+        view = view_hash(operation, self.view, *arguments)
+        return type(self)(self.stored, self._columns, selection, view)
+
+    def _only(self, what: str) -> Opened:
+        """Return the one split this is a view of; joined datasets have no `what` of their own."""
+        if len(self.stored.parts) > 1:
+            raise UsageError(f"{len(self.stored.parts)} joined datasets have no {what} in common: ask each of them")
+        return self.stored.parts[0]
+
+    def _numbers(self, call: str, rows: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return a copy of row numbers, checked: numpy would cast masks, floats and text without a word."""
+        given = np.asarray(rows).reshape(-1)
+        if given.dtype.kind not in "iu" and given.size:
+            hint = ": for a mask, give np.flatnonzero(mask)" if given.dtype.kind == "b" else ""
+            raise UsageError(f"{call}: rows must be whole numbers, got {given.dtype}{hint}")
+        if given.size and not (int(given.min()) >= 0 and int(given.max()) < len(self)):
+            raise IndexError(f"{call}: rows must be within 0..{len(self) - 1}")
+        return given.astype(np.int64)  # a copy: the caller may shuffle his array in place
+
+    def keys(self, rows: Sequence[int] | NDArray[np.int64] | None = None) -> list[str]:
+        """Return the keys of rows of this view; of all when left out."""
+        if rows is not None:
+            return self.fetcher.keys(self.fetcher.locate(self.rows(self._numbers("keys", rows))))
+        keys: list[str] = []
+        for start in range(0, len(self), _KEYS_AT_A_TIME):
+            positions = np.arange(start, min(start + _KEYS_AT_A_TIME, len(self)), dtype=np.int64)
+            keys += self.fetcher.keys(self.fetcher.locate(self.rows(positions)))
+        return keys
+
+    def check_row(self, row: int) -> None:
+        """Read every stored byte of row `row` of the view, its key and digest too. Raises CorruptShardError."""
+        located = self.fetcher.locate(self.rows(np.array([row], np.int64)))
+        for name in self.schema.names:
+            self.fetcher.values(name, located)

@@ -1,0 +1,387 @@
+"""Checked copies of values out of a split's shards: rows in, bytes and numbers out, or an error with the place."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from toolkit._native.shards.chunks import (
+    READ_NULL,
+    READ_OK,
+    READ_RANGE,
+    READ_TEXT,
+    Body,
+    FetchBuffer,
+    fetch_binary,
+    fetch_bytes,
+    fetch_fixed,
+)
+from toolkit._native.shards.gather import find_values, gather_values, gather_windows
+from toolkit._native.shards.locate import FileIdentity, Locator
+from toolkit.errors import CorruptShardError
+from toolkit.format.layout import FixedLayout, VariableLayout, batch_shape, column_layouts, leaf_layouts
+from toolkit.format.reader import ShardReader, Verify, read_failure
+from toolkit.format.schema import KEY
+from toolkit.format.tables import ShardIndex
+from toolkit.format.values import DamagedValueError, python_value, read_rows
+
+__all__ = ["Fetcher", "Found", "Located", "Place", "Variable"]
+
+_OPEN_SHARDS = 4096  # maps, not descriptors: far below the 65530 that Linux allows a process by default
+_KEPT_BODIES = 4096
+
+_Encoded = Sequence[bytes | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """Rows of a split with the record batches they lie in. Holds the maps it points into."""
+
+    rows: NDArray[np.int64]
+    inner: NDArray[np.int64]
+    bodies: list[Body]
+
+    def part(self, run: slice) -> Located:
+        """Return some of the rows."""
+        return Located(self.rows[run], self.inner[run], self.bodies[run])
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a row is stored, for an error about it: the dataset's folder, a shard, the split's row, and its key."""
+
+    dataset: str
+    shard: str
+    row: int
+    key: str
+
+    def __str__(self) -> str:
+        return f"dataset {self.dataset}, shard {self.shard}, row {self.row}, key {self.key!r}"
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """Fetched variable-length values: addresses into a FetchBuffer, valid until its next use; length -1 is null."""
+
+    addresses: NDArray[np.uint64]
+    lengths: NDArray[np.int64]
+    buffer: FetchBuffer
+
+    def bytes(self, i: int) -> bytes | None:
+        """Return a copy of value `i`, or None when it is null."""
+        length = int(self.lengths[i])
+        return None if length < 0 else self.buffer.take(int(self.addresses[i]), length)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Where n variable-length values lie: starts in their bodies, lengths (0 where there is none), READ_ statuses."""
+
+    starts: NDArray[np.int64]
+    lengths: NDArray[np.int64]
+    statuses: NDArray[np.int32]
+    chunks: NDArray[np.int64]
+
+    def spread(self, where: NDArray[np.int64], n: int) -> Found:
+        """Return n, value i of these at where[i]; the others are not readable."""
+        spread = Found(
+            np.zeros(n, np.int64), np.zeros(n, np.int64), np.full(n, READ_RANGE, np.int32), np.full(n, -1, np.int64)
+        )
+        spread.starts[where] = self.starts
+        spread.lengths[where] = self.lengths
+        spread.statuses[where] = self.statuses
+        spread.chunks[where] = self.chunks
+        return spread
+
+
+_fetchers: weakref.WeakSet[Fetcher] = weakref.WeakSet()
+
+
+def _renew_locks() -> None:
+    """In a forked child: a lock that a worker held at that instant would never be released."""
+    for fetcher in list(_fetchers):
+        fetcher._lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_renew_locks)
+
+
+class Fetcher:
+    """Reads values of one split. Owns the open shards; safe from any thread."""
+
+    def __init__(self, root: str, index: ShardIndex, schema: pa.Schema, verify: Verify = Verify.TOUCH) -> None:
+        self._root = root
+        self._verify = verify
+        self._index = index
+        self._columns = column_layouts(schema)
+        self._shape = batch_shape(schema)
+        layouts = leaf_layouts(schema)
+        self._fixed = {name: leaf for name, leaf in layouts.items() if isinstance(leaf, FixedLayout)}
+        self._variable = {name: leaf for name, leaf in layouts.items() if isinstance(leaf, VariableLayout)}
+        self._readers: OrderedDict[int, ShardReader] = OrderedDict()
+        self._lock = threading.Lock()
+        self._locator: Locator | None = None
+        _fetchers.add(self)
+
+    @property
+    def root(self) -> str:
+        """The dataset's folder, for errors."""
+        return self._root
+
+    @property
+    def locator(self) -> Locator:
+        """What finds rows, and keeps opened record batches at hand."""
+        if self._locator is None:
+            self._locator = Locator(self.batch_start, self.open_batch, _KEPT_BODIES)
+        return self._locator
+
+    def locate(self, rows: NDArray[np.int64]) -> Located:
+        """Open the shards of `rows` (int64, rows of the split) and find the record batch of each.
+
+        Raises:
+            CorruptShardError: A shard is missing, has another size or metadata, or was changed while open.
+        """
+        inner = np.empty(len(rows), np.int64)
+        bodies = self.locator.locate(rows, inner)
+        return Located(rows, inner, bodies)
+
+    def locate_readable(self, rows: NDArray[np.int64]) -> tuple[Located, NDArray[np.int64]]:
+        """Locate those of `rows` whose shards can be opened; return them, and which of the rows they are."""
+        there, inner, bodies = [], [], []
+        for i in range(len(rows)):
+            try:
+                located = self.locate(rows[i : i + 1])
+            except CorruptShardError:
+                continue
+            there.append(i)
+            inner.append(int(located.inner[0]))
+            bodies.append(located.bodies[0])
+        where = np.array(there, np.int64)
+        return Located(rows[where], np.array(inner, np.int64), bodies), where
+
+    @property
+    def batch_start(self) -> NDArray[np.int64]:
+        """int64 (batches + 1,): first row of each record batch, and the number of rows."""
+        return self._index.batch_start
+
+    def open_shard(self, shard: int) -> ShardReader:
+        """Return shard number `shard`, open: anew where its file may have changed. Raises as locate()."""
+        reader = self._reader(shard)
+        if reader.identity.changed():
+            reader.check_identity()
+            with self._lock:
+                if self._readers.get(shard) is reader:
+                    del self._readers[shard]
+            reader = self._reader(shard)
+        return reader
+
+    def open_batch(self, batch: int) -> tuple[Body, FileIdentity]:
+        """Open record batch number `batch` of the split; return its body and its file's identity.
+
+        Raises:
+            CorruptShardError: As locate().
+        """
+        reader = self.open_shard(int(self._index.batch_shard[batch]))
+        return reader.body(batch), reader.identity
+
+    def fixed(self, leaf: str, located: Located, out: NDArray[np.uint8]) -> NDArray[np.bool_]:
+        """Copy a fixed-width leaf to `out` (uint8, rows * width); return which rows are null (zeros there)."""
+        layout = self._fixed[leaf]
+        statuses, chunks = _outcome(located)
+        failed = fetch_fixed(
+            located.bodies, located.inner, layout.validity, layout.data, layout.width, out, statuses, chunks
+        )
+        self._check(failed, leaf, located, statuses, chunks)
+        null: NDArray[np.bool_] = statuses == READ_NULL
+        return null
+
+    def variable(self, leaf: str, located: Located, buffer: FetchBuffer) -> Variable:
+        """Copy a leaf of bytes or text into `buffer`."""
+        layout = self._variable[leaf]
+        statuses, chunks = _outcome(located)
+        addresses = np.empty(len(located.rows), np.uint64)
+        lengths = np.empty(len(located.rows), np.int64)
+        failed = fetch_binary(
+            located.bodies,
+            located.inner,
+            layout.validity,
+            layout.offsets,
+            layout.data,
+            layout.offset_width,
+            buffer,
+            addresses,
+            lengths,
+            statuses,
+            chunks,
+        )
+        self._check(failed, leaf, located, statuses, chunks)
+        return Variable(addresses, lengths, buffer)
+
+    def bytes(self, leaf: str, located: Located) -> list[bytes | None]:
+        """Return the values of a leaf of bytes or text, as they are stored; None where null."""
+        layout = self._variable[leaf]
+        statuses, chunks = _outcome(located)
+        values, failed = fetch_bytes(
+            located.bodies,
+            located.inner,
+            layout.validity,
+            layout.offsets,
+            layout.data,
+            layout.offset_width,
+            statuses,
+            chunks,
+        )
+        self._check(failed, leaf, located, statuses, chunks)
+        return values
+
+    def find(self, leaf: str, located: Located) -> Found:
+        """Find the values of a leaf of bytes or text; what is not readable has a status that says so."""
+        layout, n = self._variable[leaf], len(located.rows)
+        found = Found(np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int32), np.empty(n, np.int64))
+        find_values(
+            located.bodies,
+            located.inner,
+            layout.validity,
+            layout.offsets,
+            layout.data,
+            layout.offset_width,
+            found.starts,
+            found.lengths,
+            found.statuses,
+            found.chunks,
+        )
+        return found
+
+    def gather(
+        self, leaf: str, located: Located, found: Found, run: slice, places: NDArray[np.int64], out: NDArray[np.uint8]
+    ) -> None:
+        """Copy the values `run` of those found; value i goes to out[places[i] : places[i + 1]], `located` is the run's.
+
+        Raises:
+            CorruptShardError: One is not what was packed; its bytes are zeros then.
+        """
+        statuses, chunks = found.statuses[run], found.chunks[run]
+        failed = gather_values(
+            located.bodies,
+            located.inner,
+            found.starts[run],
+            places[run.start : run.stop + 1],
+            statuses,
+            chunks,
+            out,
+        )
+        self._check(failed, leaf, located, statuses, chunks)
+
+    def windows(
+        self,
+        leaf: str,
+        located: Located,
+        starts: NDArray[np.int64],
+        strides: NDArray[np.int64],
+        inside: NDArray[np.int64],
+        out: NDArray[np.uint8],
+    ) -> None:
+        """Copy windows of pictures to `out` (n, height, row bytes), as gather_windows does.
+
+        Raises:
+            CorruptShardError: A byte is not what was packed.
+        """
+        statuses, chunks = _outcome(located)
+        failed = gather_windows(located.bodies, located.inner, starts, strides, inside, statuses, chunks, out)
+        self._check(failed, leaf, located, statuses, chunks)
+
+    def values(self, column: str, located: Located) -> list[Any]:
+        """Return the values of a column of any type as Python objects, None where null."""
+        layout = self._columns[column]
+        out: list[Any] = []
+        for i, (body, inner) in enumerate(zip(located.bodies, located.inner.tolist(), strict=True)):
+            try:
+                out.append(python_value(read_rows(body, layout, inner, 1)[0]))
+            except DamagedValueError as error:
+                raise self.corrupt(int(located.rows[i]), column, error.status, error.chunk) from error
+        return out
+
+    def array(self, column: str, batch: int) -> pa.Array:
+        """Return a column of record batch number `batch` of the split. Raises CorruptShardError."""
+        reader = self.open_shard(int(self._index.batch_shard[batch]))
+        first, stop = (int(row) for row in self._index.batch_start[batch : batch + 2])
+        try:
+            return read_rows(reader.body(batch), self._columns[column], 0, stop - first)
+        except DamagedValueError as error:
+            raise self.corrupt(first, column, error.status, error.chunk) from error
+
+    def keys(self, located: Located) -> list[str]:
+        """Return the keys of the rows."""
+        return self.texts(KEY, located, self.bytes(KEY, located), "")
+
+    def texts(self, leaf: str, located: Located, values: _Encoded, null: str | None = None) -> list[Any]:
+        """Return the values of a leaf of text as str, `null` where null. Raises CorruptShardError."""
+        texts: list[str | None] = []
+        try:
+            for value in values:
+                texts.append(null if value is None else value.decode())
+        except UnicodeDecodeError as error:
+            raise self.corrupt(int(located.rows[len(texts)]), leaf, READ_TEXT, -1) from error
+        return texts
+
+    def place(self, row: int) -> Place:
+        """Return where a row is stored; the key is "?" when it can't be read."""
+        rows = np.array([row], np.int64)
+        try:
+            key = self.keys(self.locate(rows))[0]
+        except CorruptShardError:
+            key = "?"
+        return Place(self._root, self._shard_path(row), row, key)
+
+    def _reader(self, shard: int) -> ShardReader:
+        with self._lock:
+            reader = self._readers.get(shard)
+            if reader is not None:
+                self._readers.move_to_end(shard)
+                return reader
+        opened = ShardReader(self._root, self._index, shard, self._shape, self._verify)
+        with self._lock:
+            # Two threads may have opened it: both use the first, whose checked chunks count for both.
+            reader = self._readers.setdefault(shard, opened)
+            while len(self._readers) > _OPEN_SHARDS:
+                self._readers.popitem(last=False)
+        return reader
+
+    def _check(
+        self, failed: int, leaf: str, located: Located, statuses: NDArray[np.int32], chunks: NDArray[np.int64]
+    ) -> None:
+        if not failed:
+            return
+        i = int(np.flatnonzero((statuses != READ_OK) & (statuses != READ_NULL))[0])
+        raise self.corrupt(int(located.rows[i]), leaf, int(statuses[i]), int(chunks[i]))
+
+    def corrupt(self, row: int, leaf: str, status: int, chunk: int) -> CorruptShardError:
+        """Return the error that says why a value of a leaf can't be trusted: a READ_ status and its chunk."""
+        # A key that can't be read has no name to give: asking for it again would end here again.
+        place = Place(self._root, self._shard_path(row), row, "?") if leaf == KEY else self.place(row)
+        column = leaf.replace("\0", ".")
+        return CorruptShardError(
+            f"shard {place.shard}, row {row}, key {place.key!r}, column {column}: {read_failure(status, chunk)}. "
+            "Run `toolkit verify --full`, then copy the shard from a good copy or pack again",
+            shard=place.shard,
+            row=row,
+            key=place.key,
+            column=column,
+        )
+
+    def _shard_path(self, row: int) -> str:
+        batches, _ = self._index.locate(np.array([row], np.int64))
+        return self._index.shard_path(int(self._index.batch_shard[batches[0]]))
+
+
+def _outcome(located: Located) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    return np.empty(len(located.rows), np.int32), np.empty(len(located.rows), np.int64)

@@ -1,0 +1,78 @@
+"""Splits one after the other: rows of several in one row space, read through one fetcher."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from toolkit._native.shards.chunks import Body
+from toolkit._native.shards.locate import FileIdentity
+from toolkit.errors import CorruptShardError
+from toolkit.format.reader import Verify
+from toolkit.format.tables import parse_shard_tables
+from toolkit.loader.dataset.fetch import Fetcher, Place
+from toolkit.loader.dataset.opened import Opened
+
+__all__ = ["JoinedSplits", "starts"]
+
+
+class JoinedSplits:
+    """Splits with the same stored columns, as one Stored: the rows of each follow those of the one before."""
+
+    def __init__(self, parts: Sequence[Opened]) -> None:
+        self.parts = tuple(parts)
+        self.rows = sum(part.rows for part in parts)
+        self.schema: pa.Schema = parts[0].schema
+        self.classes = parts[0].classes
+        self.split = "+".join(dict.fromkeys(part.split for part in parts))
+        self.fetcher: Fetcher = JoinedFetcher(self.parts)
+
+    def verified(self, verify: Verify) -> JoinedSplits:
+        """Return the same splits, all read with these checks."""
+        return JoinedSplits([part.verified(verify) for part in self.parts])
+
+
+class JoinedFetcher(Fetcher):
+    """Checked reads of joined splits. Their record batches are laid out alike, so a part of a batch may mix them."""
+
+    def __init__(self, parts: Sequence[Opened]) -> None:
+        super().__init__("", parse_shard_tables([]), parts[0].schema)
+        self._fetchers = [part.fetcher for part in parts]
+        self._starts = starts([part.rows for part in parts])
+        batches = [fetcher.batch_start for fetcher in self._fetchers]
+        shifted = [begins[:-1] + first for begins, first in zip(batches, self._starts, strict=True)]
+        self._batch_start = np.append(np.concatenate(shifted), sum(part.rows for part in parts))
+        self._first_batch = starts([len(begins) - 1 for begins in batches])
+
+    @property
+    def batch_start(self) -> NDArray[np.int64]:
+        """int64 (batches + 1,): first row of each record batch, and the number of rows, over all splits."""
+        return self._batch_start
+
+    def open_batch(self, batch: int) -> tuple[Body, FileIdentity]:
+        """Open record batch number `batch` over all splits. Raises CorruptShardError."""
+        owner = int(np.searchsorted(self._first_batch, batch, side="right")) - 1
+        return self._fetchers[owner].open_batch(batch - int(self._first_batch[owner]))
+
+    def place(self, row: int) -> Place:
+        """Return where a row is stored: its own dataset, and the row of its own split."""
+        owner, own = self._own(row)
+        return owner.place(own)
+
+    def corrupt(self, row: int, leaf: str, status: int, chunk: int) -> CorruptShardError:
+        """Return the error that says why a value can't be trusted, with the row of its own split."""
+        owner, own = self._own(row)
+        return owner.corrupt(own, leaf, status, chunk)
+
+    def _own(self, row: int) -> tuple[Fetcher, int]:
+        owner = int(np.searchsorted(self._starts, row, side="right")) - 1
+        return self._fetchers[owner], row - int(self._starts[owner])
+
+
+def starts(sizes: Sequence[int]) -> NDArray[np.int64]:
+    """Return int64 (n,): where each of n parts begins that lie one after the other."""
+    ends = np.cumsum(np.array(sizes, np.int64))
+    return ends - np.array(sizes, np.int64)

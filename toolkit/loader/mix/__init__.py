@@ -1,0 +1,1 @@
+"""Several datasets dealt out by weights."""

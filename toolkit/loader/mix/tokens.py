@@ -1,0 +1,262 @@
+"""A mix of token datasets: rows of one batch from several sources by weights, with exact counts at every position."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from toolkit.errors import UsageError, did_you_mean
+from toolkit.loader.mix.plan import MixPlan
+from toolkit.loader.outputs.output import Output
+from toolkit.loader.tokens.batch import TokenBatch
+from toolkit.loader.tokens.deliver import delivery, jax_placement
+from toolkit.loader.tokens.fill import Columns, Filled, Filler, WindowOrder
+from toolkit.loader.tokens.options import Exhausted, Shuffle, StreamOptions, Tail, member
+from toolkit.loader.tokens.run import OpenRun
+from toolkit.loader.tokens.schedule import Place, Schedule, Step
+from toolkit.loader.tokens.steps import STATE_VERSION, StepStream
+from toolkit.loader.tokens.stream import check_fit
+from toolkit.memory.pool import BlockPool
+from toolkit.pipelines.randomness import fold_all
+
+if TYPE_CHECKING:
+    from toolkit.loader.dataset.dataset import Dataset
+
+__all__ = ["TokenMix", "mix_tokens"]
+
+_ORDER_VERSION = 1
+
+
+class TokenMix(StepStream):
+    """Iterates over batches whose rows come from several datasets. See mix_tokens()."""
+
+    _is_whole = True
+
+    def __init__(self, datasets: Mapping[str, Dataset], weights: Mapping[str, float], **given: Any) -> None:
+        """See mix_tokens()."""
+        exhausted = member(Exhausted, "exhausted", given.pop("exhausted"))
+        sharding = given.pop("sharding")
+        placement: Any = None
+        if sharding is not None:
+            placement, given["world_size"] = jax_placement(sharding, given["rank"], given["world_size"])
+            given["output"] = "jax"
+        self.options = options = StreamOptions(
+            **{
+                **given,
+                "shuffle": member(Shuffle, "shuffle", given["shuffle"]),
+                "output": member(Output, "output", given["output"]),
+                "dtype": np.dtype(given["dtype"]),
+            },
+            completed_phases=(),
+            phases=(),
+            epochs=1,
+            tail=Tail.PAD,
+            pad_id=None,
+            fit=None,
+            group_documents=1,
+        )
+        if options.seq_len is None:
+            raise UsageError("give seq_len and batch_size (or global_batch_size)")
+        _check_weights(datasets, weights)
+        self.datasets = dict(datasets)
+        self.weights = {name: float(weights[name]) for name in datasets}
+        self.exhausted = exhausted
+        runs = [OpenRun(dataset) for dataset in datasets.values()]
+        for run in runs:
+            check_fit(options, run, None)
+        self._plan = MixPlan(
+            [-(-run.tokens // options.seq_len) for run in runs],
+            list(self.weights.values()),
+            options.seed,
+            repeat=exhausted is Exhausted.REPEAT,
+        )
+        self._block = options.block_size or options.seq_len if options.shuffle is Shuffle.BLOCK else 0
+        orders = [
+            WindowOrder(self._block, partial(fold_all, _ORDER_VERSION, options.seed, number))
+            for number in range(len(runs))
+        ]
+        columns = Columns(
+            options.dtype, options.targets, options.documents, options.mask_documents, runs[0].encoding.eos or 0
+        )
+        filler = _MixFiller(
+            runs[0],
+            orders[0],
+            columns,
+            placement.ranges if placement else None,
+            options.rank,
+            options.world_size,
+            BlockPool(keep=options.prefetch + 2),
+            runs,
+            orders,
+            self._plan,
+        )
+        super().__init__(
+            Schedule(units=self._plan.rows, phases=options.all_phases, pad=True, unit_tokens=options.seq_len),
+            filler,
+            placement.place if placement else delivery(options.output),
+            first_step=options.first_step,
+            last_step=options.last_step,
+            until_epoch=options.until_epoch,
+            epochs=1,
+            threads=options.threads,
+            prefetch=options.prefetch,
+        )
+
+    def sources(self, batch: TokenBatch) -> list[str | None]:
+        """Return the name of the dataset of each of this process' rows of a batch; None for padding."""
+        step = next(self._schedule.steps(batch.place, 1))
+        rows = np.concatenate([np.arange(low, high) for low, high in self._filler.rows_of(step)])
+        found, _ = self._plan.sources(step.place.position, step.units)
+        names = list(self.datasets)
+        return [names[found[row]] if row < step.units else None for row in rows.tolist()]
+
+    def counts(self, place: Place | None = None) -> dict[str, int]:
+        """Return how many rows each dataset gave before `place`: before where the consumer stands when None."""
+        given = self._plan.given((self._place if place is None else place).position)
+        return dict(zip(self.datasets, given.tolist(), strict=True))
+
+    def _identity(self) -> dict[str, object]:
+        options = self.options
+        return {
+            "version": STATE_VERSION,
+            # In order: rows are dealt by a source's number. JSON may come back with its keys in another order.
+            "sources": [
+                [name, f"{dataset.split}@{dataset.pin}", self.weights[name]] for name, dataset in self.datasets.items()
+            ],
+            "exhausted": self.exhausted.value,
+            "seq_len": options.seq_len,
+            "shuffle": options.shuffle.value,
+            "seed": options.seed,
+            "block_size": self._block,
+        }
+
+
+def mix_tokens(
+    datasets: Mapping[str, Dataset],
+    weights: Mapping[str, float],
+    *,
+    seq_len: int,
+    batch_size: int | None = None,
+    global_batch_size: int | None = None,
+    exhausted: str = "drop",
+    start_step: int | None = None,
+    total_steps: int | None = None,
+    until_epoch: int | None = None,
+    steps: int | None = None,
+    shuffle: str = "none",
+    seed: int = 0,
+    block_size: int | None = None,
+    targets: bool = False,
+    mask_documents: bool = False,
+    documents: bool = False,
+    dtype: DTypeLike = "int32",
+    rank: int = 0,
+    world_size: int = 1,
+    threads: int = 1,
+    prefetch: int = 2,
+    output: str = "numpy",
+    sharding: Any = None,
+) -> TokenMix:
+    """Return a stream whose rows come from `datasets`, as often as their `weights` say.
+
+    Weights count rows, to one in 4096, and are met exactly in every 4096 rows. The position is counted in rows, so a
+    state is resumed with any batch size and number of ranks.
+
+    Args:
+        datasets: Splits by name, in an order that a state holds to. They need the same tokenizer.
+        weights: A positive number for each, at least one in 4096 of their sum.
+        exhausted: "drop" goes on with the others, their weights renormalised, until every token came once; "repeat"
+            begins the source anew, shuffled anew, and never ends.
+        until_epoch: 1: every row comes once, over all iter() and restarts. Without a bound the next iter() deals anew.
+
+    The other options are those of toolkit.loader.tokens.stream.TokenStream.
+
+    Raises:
+        UsageError: Names, weights or other options can't be.
+    """
+    options = dict(locals())
+    return TokenMix(options.pop("datasets"), options.pop("weights"), **options)
+
+
+@dataclass(frozen=True, slots=True)
+class _MixFiller(Filler):
+    """Fills steps from several runs."""
+
+    runs: Sequence[OpenRun]
+    orders: Sequence[WindowOrder]
+    plan: MixPlan
+
+    def there(self, step: Step) -> NDArray[np.bool_]:
+        """Return bool (rows, seq_len): which places of this process' rows hold tokens."""
+        length = step.phase.seq_len
+        rows, sources, numbers = self._rows([step])
+        mask = np.zeros((sum(high - low for low, high in self.rows_of(step)), length), np.bool_)
+        for row, source, number in zip(rows.tolist(), sources.tolist(), numbers.tolist(), strict=True):
+            total = self.runs[source].tokens
+            mask[row, : min(length, total - number % -(-total // length) * length)] = True
+        return mask
+
+    def _rows(self, steps: list[Step]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Return which rows of the output are filled, and the source and number of each."""
+        first, ranges = steps[0], self.rows_of(steps[0])
+        wanted = np.concatenate([np.arange(low, high) for low, high in ranges])
+        all_sources, all_numbers = self.plan.sources(first.place.position, first.units * len(steps))
+        at = np.arange(len(steps))[:, None] * first.units + wanted
+        rows = np.flatnonzero(np.broadcast_to(wanted < first.units, at.shape).reshape(-1))
+        return rows, all_sources[at.reshape(-1)[rows]], all_numbers[at.reshape(-1)[rows]]
+
+    def _gather(self, filled: Filled, steps: list[Step], first: int, tokens: int) -> None:
+        length = steps[0].phase.seq_len
+        arrays = {name: array[first : first + tokens * len(steps)] for name, array in filled.flat.items()}
+        rows, sources, numbers = self._rows(steps)
+        totals = np.array([run.tokens for run in self.runs])[sources]
+        epochs, windows = np.divmod(numbers, -(-totals // length))
+        counts = np.minimum(length, totals - windows * length)
+        if int(counts.sum()) < tokens * len(steps):
+            self._pad(arrays)
+        for source, epoch in sorted(set(zip(sources.tolist(), epochs.tolist(), strict=True))):
+            mine = np.flatnonzero((sources == source) & (epochs == epoch))
+            order = self.orders[source]
+            self.runs[source].gather(
+                windows[mine] * length,
+                counts[mine],
+                rows[mine] * length,
+                arrays["tokens"],
+                length,
+                block=order.block,
+                key=order.key(epoch),
+                targets=arrays.get("targets"),
+                segments=arrays.get("segments"),
+                positions=arrays.get("positions"),
+                mask_junctions=self.columns.mask_documents,
+            )
+
+
+def _check_weights(datasets: Mapping[str, Dataset], weights: Mapping[str, float]) -> None:
+    if not datasets:
+        raise UsageError("a mix needs at least one dataset")
+    for name in weights:
+        if name not in datasets:
+            raise UsageError(f"weights name {name!r}, which is no dataset.{did_you_mean(name, datasets)}")
+    for name in datasets:
+        if name not in weights:
+            raise UsageError(f"dataset {name!r} has no weight: give one to each")
+        if isinstance(weights[name], bool) or not isinstance(weights[name], Real):
+            raise UsageError(f"the weight of {name!r} must be a number, got {weights[name]!r}")
+        try:
+            float(weights[name])
+        except OverflowError:
+            raise UsageError(
+                f"the weight of {name!r} is beyond float64: weights are shares, give smaller ones"
+            ) from None
+    encodings = {name: OpenRun(dataset).encoding for name, dataset in datasets.items()}
+    first = next(iter(encodings))
+    for name, encoding in encodings.items():
+        if (encoding.tokenizer, encoding.eos) != (encodings[first].tokenizer, encodings[first].eos):
+            raise UsageError(f"{first!r} and {name!r} have other tokenizers or ends of text: their ids don't mix")

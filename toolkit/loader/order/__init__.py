@@ -1,0 +1,1 @@
+"""Which sample comes when, as numbers alone: orders, ranks, courses, states."""

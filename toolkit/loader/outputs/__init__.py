@@ -1,0 +1,1 @@
+"""What a batch is delivered as: numpy, torch or JAX over the same memory."""

@@ -1,0 +1,179 @@
+"""What a loader delivers: a mapping of columns, with the keys and positions of its samples."""
+
+from __future__ import annotations
+
+import copy
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toolkit.loader.outputs.output import each_inside
+
+if TYPE_CHECKING:
+    from toolkit.loader.dataset.fetch import Fetcher
+
+__all__ = ["Batch", "MovableBatch", "Origin"]
+
+
+_pytrees: set[type[MovableBatch]] = set()  # that JAX knows
+_registering = threading.Lock()
+
+
+class MovableBatch(Mapping[str, Any]):
+    """Columns by name, which Lightning and Accelerate can move to a device, and JAX takes as a pytree of them.
+
+    Those libraries make batches of their own, too: `type(batch)(columns)`. Such a one has the columns and nothing else;
+    what it was made of asks for the attribute and gets AttributeError.
+    """
+
+    __slots__ = ("__weakref__", "_columns")
+
+    def __init__(self, columns: Mapping[str, Any]) -> None:
+        self._columns = dict(columns)
+        if type(self) not in _pytrees and "jax" in sys.modules:
+            _register(type(self))
+
+    def __getitem__(self, column: str) -> Any:
+        return self._columns[column]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    def copy(self) -> Self:
+        """Return the batch in memory of its own, which counts against no limit; as pickle and copy.deepcopy do."""
+        return copy.deepcopy(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._columns,)
+
+    def to(self, device: Any, non_blocking: bool = False) -> Self:
+        """Return the batch with its torch tensors on `device`, those in lists, tuples and dicts too; the rest stays."""
+        return self._with({name: _moved(values, device, non_blocking) for name, values in self._columns.items()})
+
+    def _with(self, columns: dict[str, Any]) -> Self:
+        """Return the same samples with other columns."""
+        return type(self)(columns)
+
+    def _lacks(self, attribute: str) -> AttributeError:
+        return AttributeError(
+            f"this {type(self).__name__} was made of columns alone, by a jax.tree function or another library, and has "
+            f"no {attribute}: take it from the batch that the loader gave, before"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a batch's samples come from: what Batch documents, and `token`, its life to the memory budget.
+
+    `fetcher` reads keys; where a batch was copied or pickled, they are here instead.
+    """
+
+    fetcher: Fetcher | None
+    epoch: int
+    positions: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    mask: Any
+    present: Mapping[str, Any]
+    token: object
+    keys: list[str | None] = field(default_factory=list)
+
+
+class Batch(MovableBatch):
+    """Columns of a batch by name. The arrays are the consumer's own: writable, and valid as long as they are held.
+
+    It can be pickled and deep-copied, with its positions, keys, mask and epoch.
+    Bytes that no slot reads are a BytesColumn: a sequence of bytes in one block.
+    To JAX it is a pytree with its columns as leaves; what comes out of jax.tree.map or jit has those and nothing else.
+    """
+
+    __slots__ = ("_origin",)
+
+    def __init__(self, columns: Mapping[str, Any], origin: Origin | None = None) -> None:
+        """`origin` is kept: the batch's lists count as held until it is gone."""
+        super().__init__(columns)
+        self._origin = origin
+
+    @property
+    def epoch(self) -> int:
+        """The epoch it belongs to."""
+        return self._known("epoch").epoch
+
+    @property
+    def positions(self) -> NDArray[np.int64]:
+        """int64 (n,): positions of this process' samples in the epoch's order; -1 where it is padded."""
+        return self._known("positions").positions
+
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        """int64 (n,): rows of the split; -1 where it is padded."""
+        return self._known("rows").rows
+
+    @property
+    def mask(self) -> Any:
+        """Bool (n,): True where a sample was delivered; elsewhere arrays hold zeros, lists and bytes None.
+
+        A numpy array; with `sharding=` a JAX array of the global batch, cut as the columns are.
+        """
+        return self._known("mask").mask
+
+    @property
+    def present(self) -> Mapping[str, Any]:
+        """For each optional slot what mask is for all: False where its value was missing and `fill` stands for it."""
+        return self._known("present").present
+
+    @property
+    def sample_keys(self) -> list[str | None]:
+        """Keys of the samples, of skipped ones too, None where it is padded; read from the dataset when asked for."""
+        origin = self._known("sample_keys")
+        if origin.fetcher is None:
+            return list(origin.keys)
+        real = origin.rows[origin.rows >= 0]
+        keys: list[str | None] = [*origin.fetcher.keys(origin.fetcher.locate(real))]
+        return keys + [None] * (len(origin.rows) - len(real))
+
+    def __repr__(self) -> str:
+        of = f"epoch {self._origin.epoch}, {len(self._origin.rows)} samples, " if self._origin else ""
+        return f"<toolkit.Batch {of}columns {', '.join(self)}>"
+
+    def __copy__(self) -> Self:
+        """Return another batch of the same arrays."""
+        return self._with(dict(self._columns))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Keys are read now: where it arrives, there may be no dataset."""
+        if self._origin is None:
+            return super().__reduce__()
+        own = replace(self._origin, fetcher=None, token=None, present=dict(self.present), keys=self.sample_keys)
+        return type(self), (self._columns, own)
+
+    def _with(self, columns: dict[str, Any]) -> Self:
+        return type(self)(columns, self._origin)
+
+    def _known(self, attribute: str) -> Origin:
+        if self._origin is None:
+            raise self._lacks(attribute)
+        return self._origin
+
+
+def _register(kind: type[MovableBatch]) -> None:
+    """Let JAX know a kind of batch, now that somebody imported it: it is never imported for this alone."""
+    from toolkit.loader.outputs.jax_tree import register
+
+    with _registering:
+        if kind not in _pytrees:
+            register(kind)  # which refuses a second time
+            _pytrees.add(kind)
+
+
+def _moved(value: Any, device: Any, non_blocking: bool) -> Any:
+    if hasattr(value, "to"):
+        return value.to(device, non_blocking=non_blocking)
+    return each_inside(value, lambda item: _moved(item, device, non_blocking))

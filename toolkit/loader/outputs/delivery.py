@@ -1,0 +1,172 @@
+"""Turn a filled batch into what the loop gets: arrays of numpy, torch or JAX, or what an adapter makes of them."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toolkit.errors import LoaderError, SampleError
+from toolkit.loader.dataset.fetch import Fetcher
+from toolkit.loader.engine.engine import FilledBatch, PlannedBatch
+from toolkit.loader.outputs.batch import Batch, Origin
+from toolkit.loader.outputs.output import Output, UnfitValueError, collector, convert_columns, converter
+from toolkit.loader.stages.stage import ColumnStage
+from toolkit.memory.pool import Allocate, BlockPool, aligned
+from toolkit.pipelines.batch_maps import BatchMap
+from toolkit.pipelines.functions import function_name
+
+__all__ = [
+    "Arrays",
+    "BatchOutput",
+    "HostArrays",
+    "OutputAdapter",
+    "mesh_arrays",
+    "sample_shapes",
+    "torch_arrays",
+    "unfit_sample",
+]
+
+# Makes of a batch of numpy arrays whatever the loop is to get. bfloat16 comes as uint16, as numpy has none.
+OutputAdapter = Callable[[Batch], Any]
+
+
+class Arrays(Protocol):
+    """Turns filled columns into arrays of a framework, where they are wanted."""
+
+    @property
+    def allocate(self) -> Allocate:
+        """What makes the memory that batches are filled in."""
+
+    def columns(self, columns: Mapping[str, Any], dtypes: Mapping[str, str | None]) -> dict[str, Any]:
+        """Return the columns as arrays; lists stay lists, of arrays where they were. `dtypes`: see Converter."""
+
+    def mask(self, mask: NDArray[np.bool_]) -> Any:
+        """Return what says for each sample whether it is there, for use beside the columns."""
+
+    def collect(self) -> None:
+        """Make the framework let go of the memory of dead arrays now."""
+
+
+class HostArrays:
+    """Arrays over the very memory that was filled, for JAX on its default device."""
+
+    allocate = staticmethod(aligned)
+
+    def __init__(self, output: Output) -> None:
+        """Raises UsageError: the framework isn't installed."""
+        self._convert = converter(output)
+        self.collect = collector(output)
+
+    def columns(self, columns: Mapping[str, Any], dtypes: Mapping[str, str | None]) -> dict[str, Any]:
+        """Return the columns over the same memory."""
+        return convert_columns(columns, dtypes, lambda name, values, dtype: self._convert(values, dtype))
+
+    def mask(self, mask: NDArray[np.bool_]) -> Any:
+        """Return it as it is."""
+        return mask
+
+
+class BatchOutput:
+    """Makes batches. For errors, `dataset` names the folders that samples lie in, `makers` what made each column."""
+
+    def __init__(
+        self,
+        arrays: Arrays,
+        adapter: OutputAdapter | None,
+        fetcher: Fetcher,
+        dataset: str,
+        makers: Mapping[str, str],
+        maps: Sequence[BatchMap],
+    ) -> None:
+        self._arrays = arrays
+        self._adapter = adapter
+        self._fetcher = fetcher
+        self._dataset = dataset
+        self._makers = makers
+        self._maps = ", ".join(map(repr, maps))
+
+    def __call__(self, filled: FilledBatch, dtypes: Mapping[str, str | None], mask: NDArray[np.bool_]) -> Any:
+        """Return the batch, or what the adapter makes of it.
+
+        Raises:
+            LoaderError: From what the adapter raised; or a batch map made what the framework has nothing for.
+            SampleError: A step made that.
+        """
+        planned, arrays = filled.planned, self._arrays
+        try:
+            columns = arrays.columns(filled.columns, dtypes)
+        except UnfitValueError as error:
+            raise self._unfit(planned, error) from error
+        batch = Batch(
+            columns,
+            Origin(
+                self._fetcher,
+                planned.epoch,
+                planned.positions,
+                planned.rows,
+                arrays.mask(mask),
+                {name: arrays.mask(there) for name, there in filled.present.items()},
+                filled.token,
+            ),
+        )
+        if self._adapter is None:
+            return batch
+        try:
+            return self._adapter(batch)
+        except Exception as error:
+            named = function_name(self._adapter)
+            raise LoaderError(
+                f"{self._place(planned)}, output adapter {named}: {type(error).__name__}: {error}"
+            ) from error
+
+    def _unfit(self, planned: PlannedBatch, error: UnfitValueError) -> LoaderError | SampleError:
+        """Return the error with where the value is from."""
+        if error.index is None or self._maps:  # a batch map may have put the samples in another order
+            maker = f"batch maps {self._maps}" if self._maps else f"step {self._makers.get(error.column, 'read')}"
+            value = "" if error.index is None else f", value {error.index}"
+            return LoaderError(f"{self._place(planned)}, {maker}, column {error.column!r}{value}: {error}")
+        return unfit_sample(self._fetcher, int(planned.rows[error.index]), self._makers, error)
+
+    def _place(self, planned: PlannedBatch) -> str:
+        positions = f"{planned.positions[0]}..{planned.positions[-1]}"
+        return f"dataset {self._dataset}, epoch {planned.epoch}, positions {positions}"
+
+
+def unfit_sample(fetcher: Fetcher, row: int, makers: Mapping[str, str], error: UnfitValueError) -> SampleError:
+    """Return the error of a sample's value that a framework has nothing for; `makers`: the last step of each slot."""
+    place, step = fetcher.place(row), makers.get(error.column, "read")
+    return SampleError(
+        f"{place}, slot {error.column!r}, step {step}: {error}",
+        dataset=place.dataset,
+        shard=place.shard,
+        row=place.row,
+        key=place.key,
+        slot=error.column,
+        step=step,
+    )
+
+
+def mesh_arrays(sharding: Any) -> Any:
+    """Return the MeshArrays of a sharding. Raises UsageError: JAX is missing, or it can't be one of a loader's."""
+    converter(Output.JAX)
+    return importlib.import_module("toolkit.loader.outputs.jax_mesh").MeshArrays(sharding)
+
+
+def torch_arrays(device: Any) -> Arrays:
+    """Return what gives tensors on `device`; None is the memory that was filled. Raises UsageError: it can't be had."""
+    if device is None:
+        return HostArrays(Output.TORCH)
+    converter(Output.TORCH)
+    made: Arrays | None = importlib.import_module("toolkit.loader.outputs.torch_device").device_arrays(device)
+    return made or HostArrays(Output.TORCH)
+
+
+def sample_shapes(stages: list[ColumnStage]) -> dict[str, tuple[int, ...] | None]:
+    """Return the shape of one sample of each column, None for lists."""
+    pool = BlockPool(keep=0)
+    one = {stage.name: stage.allocate(1, pool.lend) for stage in stages}
+    return {name: values.shape[1:] if isinstance(values, np.ndarray) else None for name, values in one.items()}

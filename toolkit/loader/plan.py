@@ -1,0 +1,70 @@
+"""Which samples a loader's batches hold: the order that its options ask for, cut into this rank's batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from toolkit.errors import CorruptShardError, UsageError
+from toolkit.format.schema import Kind
+from toolkit.loader.dataset.dataset import Dataset
+from toolkit.loader.dataset.filters import column_numbers
+from toolkit.loader.engine.engine import PlannedBatch
+from toolkit.loader.options import LoaderOptions
+from toolkit.loader.order.course import Course
+from toolkit.loader.order.draws import WeightedOrder, balanced_weights
+from toolkit.loader.order.order import Order
+
+__all__ = ["make_order", "plan_batches"]
+
+
+def make_order(dataset: Dataset, options: LoaderOptions) -> Order | WeightedOrder:
+    """Return which sample is at which position, as the options say. Raises UsageError, CorruptShardError."""
+    if options.weights is None:
+        return Order(len(dataset), options.shuffle_kind, options.seed)
+    weights = options.weights
+    if isinstance(weights, str):
+        weights = _balanced(dataset, weights)
+    elif np.shape(weights) != (len(dataset),):
+        raise UsageError(f"weights of shape {np.shape(weights)} for {len(dataset)} samples: one number a sample")
+    return WeightedOrder(weights, options.epoch_samples or len(dataset), options.seed)
+
+
+def _balanced(dataset: Dataset, weights: str) -> Any:
+    labels = [column.name for column in dataset.columns if column.kind is Kind.LABEL]
+    if weights != "balanced":
+        raise UsageError(f"weights must be an array or 'balanced', got {weights!r}")
+    if len(labels) != 1:
+        raise UsageError(
+            f"weights='balanced' needs one label column, read are {len(labels)}: open with columns=, or give an array"
+        )
+    rows = dataset.rows(np.arange(len(dataset), dtype=np.int64))
+    ids, names = column_numbers(dataset.stored, labels[0], rows), dataset.class_names[labels[0]]
+    strange = np.flatnonzero((ids < 0) | (ids >= len(names)))
+    if len(strange):
+        place = dataset.fetcher.place(int(rows[strange[0]]))
+        raise CorruptShardError(
+            f"{place}: the label {ids[strange[0]]} of {labels[0]} is none of {len(names)} classes: pack it again",
+            shard=place.shard,
+            row=place.row,
+            key=place.key,
+            column=labels[0],
+        )
+    return balanced_weights(ids, names)
+
+
+def plan_batches(dataset: Dataset, order: Order | WeightedOrder, course: Course) -> Iterator[PlannedBatch]:
+    """Yield this rank's slice of each global batch. Not a method: the engine must not keep its loader alive."""
+    cut = course.cut
+    for stretch in course.stretches():
+        epoch, position = stretch.start.epoch, stretch.start.position
+        for batch in range(cut.batches(position, stretch.steps)):
+            positions = cut.positions(position, batch)
+            real = positions if positions[-1] >= 0 else positions[positions >= 0]
+            rows = dataset.rows(order.rows(epoch, real))
+            samples = len(rows)
+            if samples < len(positions):
+                rows = np.append(rows, np.full(len(positions) - samples, -1, np.int64))
+            yield PlannedBatch(epoch, positions, rows, samples)

@@ -1,0 +1,1 @@
+"""How columns of samples are filled."""

@@ -1,0 +1,98 @@
+"""The stage of a slot whose images are stored as pixels: what an encoded image gives, without decoding."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toolkit._native.image.program import ImageError
+from toolkit._native.shards.chunks import READ_OK
+from toolkit.loader.dataset.fetch import Variable
+from toolkit.loader.dataset.raw_images import RawSizes, raw_images, raw_sizes
+from toolkit.loader.engine.stats import LoaderStats
+from toolkit.loader.stages.readers import ColumnReader
+from toolkit.loader.stages.slot_stage import ImageStage
+from toolkit.loader.stages.stage import ColumnStage, Part, WorkerMemory
+from toolkit.pipelines.build import CompiledSlot
+from toolkit.pipelines.image.compiled import CompiledImage, Failure
+from toolkit.pipelines.image.windows import Windows, plain_windows
+
+__all__ = ["RawImageStage"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Pixels(Variable):
+    """Fetched pixels with their sizes."""
+
+    sizes: RawSizes
+
+
+class RawImageStage(ImageStage):
+    """An image slot over pixels. One that only crops copies the rows it keeps out of the map into the batch."""
+
+    def __init__(
+        self,
+        compiled: CompiledSlot,
+        image: CompiledImage,
+        leaf: str,
+        reader: ColumnReader,
+        seed: int,
+        stats: LoaderStats,
+    ) -> None:
+        super().__init__(compiled, image, leaf, reader, seed, stats)
+        self._windows = plain_windows(compiled.slot.steps)
+        if self._windows is not None:
+            self.largest_part = ColumnStage.largest_part
+
+    def fill(self, place: Any, part: Part, memory: WorkerMemory) -> None:
+        """Copy the crops; what isn't sound goes the way of other slots, which say why."""
+        begun = time.perf_counter()
+        if self._windows is None or not self._cut(self._windows, place[part.places], part):
+            super().fill(place, part, memory)
+            return
+        self._note(part, np.ones(len(part.positions), np.bool_))
+        self._stats.add(fetch_seconds=time.perf_counter() - begun, fetched_bytes=place[part.places].nbytes)
+
+    def _cut(self, windows: Windows, out: NDArray[np.uint8], part: Part) -> bool:
+        """Copy the windows of the part's images to `out`; False, and nothing done, when an image is not sound."""
+        sizes = raw_sizes(self._fetcher, self._compiled.slot.column, part.located)
+        found = self._fetcher.find(self._leaf, part.located)
+        height, width = sizes.height.astype(np.int64), sizes.width.astype(np.int64)
+        pixels = height * width
+        sound = (found.lengths == 3 * pixels) & (sizes.channels == 3) & ~sizes.missing & (np.minimum(height, width) > 0)
+        if not (sound & (found.statuses == READ_OK) & (pixels <= windows.max_pixels)).all():
+            return False
+        first_row, rows, top = windows.side(height, vertical=True)
+        first_column, columns, left = windows.side(width, vertical=False)
+        starts = found.starts + 3 * (first_row * width + first_column)
+        inside = np.stack((top, 3 * left, rows, 3 * columns), axis=1)
+        self._fetcher.windows(self._leaf, part.located, starts, 3 * width, inside, out.reshape(*out.shape[:2], -1))
+        return True
+
+    def _fetch(self, part: Part, memory: WorkerMemory) -> _Pixels:
+        pixels = super()._fetch(part, memory)
+        sizes = raw_sizes(self._fetcher, self._compiled.slot.column, part.located)
+        return _Pixels(pixels.addresses, np.where(sizes.missing, -1, pixels.lengths), pixels.buffer, sizes)
+
+    def _decode(
+        self, images: Variable, run: slice, out: Any, keys: NDArray[np.uint64] | None, part: Part, memory: WorkerMemory
+    ) -> list[Failure]:
+        assert isinstance(images, _Pixels)
+        if not isinstance(out, list):
+            sizes = images.sizes.shapes(run)
+            if (images.lengths[run] == sizes.prod(1)).all() and (sizes[:, 2] == 3).all() and (sizes > 0).all():
+                return self._image.run_raw(images.addresses[run], sizes, out, memory.scratch, keys)
+        # One by one: for images of any size, and for the error that names the one whose pixels don't fit.
+        located = part.located.part(run)
+        pixels = Variable(images.addresses[run], images.lengths[run], images.buffer)
+        pictures = raw_images(self._fetcher, self._compiled.slot.column, located, pixels)
+        for i, picture in enumerate(picture for picture in pictures if picture is not None):
+            try:
+                out[i] = self._image.apply(picture, memory.scratch, None if keys is None else int(keys[i]))
+            except (ImageError, ValueError, MemoryError) as error:
+                return [Failure(i, "decode_image", str(error))]
+        return []

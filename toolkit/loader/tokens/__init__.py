@@ -1,0 +1,1 @@
+"""Windows, whole documents and rows of token datasets."""

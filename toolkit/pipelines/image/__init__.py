@@ -1,0 +1,1 @@
+"""The medium image: formats, decoding, steps."""

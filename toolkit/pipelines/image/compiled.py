@@ -1,0 +1,306 @@
+"""Run an image slot: JPEG in one native call for a part of a batch, every other format through PIL."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toolkit._native.image.program import CUT, NOT_JPEG, OK, UNSUPPORTED, ImageError, ImageProgram, Scratch
+from toolkit._native.shards.chunks import FetchBuffer
+from toolkit.pipelines.image.decode import check_colour_management, decode_with_pil
+from toolkit.pipelines.image.steps import (
+    Accuracy,
+    Cast,
+    CenterCrop,
+    ColorJitter,
+    Crop,
+    DecodeImage,
+    Grayscale,
+    HFlip,
+    ImageStep,
+    Layout,
+    Normalize,
+    Pad,
+    RandomCrop,
+    RandomResizedCrop,
+    Resize,
+    ResizeLong,
+    ResizeShort,
+    ToLayout,
+    Truncated,
+    VFlip,
+)
+from toolkit.pipelines.randomness import step_id
+
+__all__ = ["CompiledImage", "Failure", "TruncatedImageWarning"]
+
+_LEAST_STD = 1e-30  # below, a pixel over it leaves the range of float32
+
+
+class TruncatedImageWarning(UserWarning):
+    """An image ended too early and was taken, gray where it lacks pixels."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A sample of a part that could not be decoded or transformed."""
+
+    index: int
+    step: str
+    message: str
+
+
+class CompiledImage:
+    """An image slot, compiled. Immutable; used by every worker at once, each with its own Scratch.
+
+    Args:
+        column: The column's name, for messages.
+        steps: decode_image first, then steps on pixels, then normalize, cast and layout.
+
+    Attributes:
+        shape: Shape of a sample, or None when it depends on the picture: then samples come one by one.
+        dtype: Of the samples in memory.
+        logical_dtype: The same by name, but "bfloat16" where the memory is uint16.
+        random: Whether a step draws, so that every sample needs a key.
+
+    Raises:
+        ValueError: A step has an argument that the kernels do not take, or steps stand in an order that they do not.
+    """
+
+    def __init__(self, column: str, steps: Sequence[ImageStep]) -> None:
+        decode, *rest = steps
+        if not isinstance(decode, DecodeImage):
+            raise ValueError(f"the first step must be decode_image, not {type(decode).__name__}")
+        if decode.icc:
+            check_colour_management()
+        self._decode = decode
+        self._steps = tuple(steps)
+        ops, finish = _split(rest)
+        options: dict[str, Any] = {
+            "mode": decode.mode.value,
+            "max_pixels": decode.max_pixels,
+            "max_bytes": decode.max_bytes,
+            "exif": decode.exif,
+            "icc": decode.icc,
+            "fast": decode.accuracy is Accuracy.FAST,
+            "tolerant": decode.truncated is Truncated.WARN,
+            **finish,
+        }
+        self._program = ImageProgram(ops, **options)
+        self.column = column
+        self.shape: tuple[int, ...] | None = self._program.output_shape
+        self.dtype: np.dtype[Any] = self._program.output_dtype
+        self.logical_dtype: str = options.get("dtype", "uint8")
+        self.random = self._program.random
+
+    def kernels(self) -> list[tuple[int, str]]:
+        """Return what runs each step, by the step's index."""
+        scaled = ", scaled" if self._decode.accuracy is Accuracy.FAST else ""
+        names = [f"native{scaled}; libjpeg-turbo for progressive and rare JPEGs; PIL for other formats"]
+        for step in self._steps[1:]:
+            match step:
+                case Resize() | ResizeShort() | ResizeLong() | RandomResizedCrop():
+                    names.append(f"native {step.filter.value}, row by row")
+                case Normalize() | Cast() | ToLayout():
+                    names.append("native, on writing to the batch")
+                case ColorJitter() | Grayscale():
+                    names.append("native, on finished rows")
+                case _:
+                    names.append("native, by place")
+        return list(enumerate(names))
+
+    def run(
+        self,
+        addresses: NDArray[np.uint64],
+        lengths: NDArray[np.int64],
+        buffer: FetchBuffer,
+        out: NDArray[np.generic] | list[NDArray[np.generic] | None],
+        scratch: Scratch,
+        keys: NDArray[np.uint64] | None = None,
+    ) -> list[Failure]:
+        """Decode and transform the encoded images at `addresses` into `out`; return those that failed.
+
+        Args:
+            addresses: uint64 (n,), into `buffer`.
+            lengths: int64 (n,), -1 where there is no image.
+            buffer: What the addresses point into.
+            out: (n, *shape) with a fixed shape, else a list of n places.
+            scratch: This thread's own.
+            keys: uint64 (n,), what each sample's random steps draw from; None when no step is random.
+        """
+        missing = np.flatnonzero(lengths < 0)
+        if len(missing):
+            return [Failure(int(i), "decode_image", "the image is null") for i in missing]
+        if isinstance(out, list):
+            return self._one_by_one(addresses, lengths, buffer, out, scratch, keys)
+        statuses = np.empty(len(lengths), np.int32)
+        places, sample_bytes = _places(out)
+        failures = []
+        if self._program.run(addresses, lengths, places, sample_bytes, scratch, statuses, keys):
+            messages = {i: scratch.message(i) for i in np.flatnonzero(statuses != OK).tolist()}
+            for i, message in messages.items():
+                if statuses[i] in (NOT_JPEG, UNSUPPORTED):
+                    encoded = buffer.take(int(addresses[i]), int(lengths[i]))
+                    try:
+                        pixels = decode_with_pil(encoded, self._decode, scratch)
+                        self._write(pixels, places[i : i + 1], sample_bytes, scratch, _key_of(keys, i))
+                    except (ImageError, ValueError, MemoryError) as error:
+                        failures.append(Failure(i, "decode_image", str(error)))
+                elif statuses[i] == CUT:
+                    self._warn(message)
+                else:
+                    failures.append(Failure(i, "decode_image", message))
+        return failures
+
+    def run_raw(
+        self,
+        addresses: NDArray[np.uint64],
+        sizes: NDArray[np.int64],
+        out: NDArray[np.generic],
+        scratch: Scratch,
+        keys: NDArray[np.uint64] | None = None,
+    ) -> list[Failure]:
+        """Transform pictures that are stored as pixels into `out`, without decoding; return those that failed.
+
+        Args:
+            addresses: uint64 (n,), first byte of each: uint8 (height, width, channels), upright.
+            sizes: int64 (n, 3), height, width and channels (1, 3 or 4) of each.
+            out: (n, *shape); the pipeline must have a fixed shape. See `apply` for one picture of any.
+            scratch: This thread's own.
+            keys: As in `run`.
+        """
+        statuses = np.empty(len(addresses), np.int32)
+        places, sample_bytes = _places(out)
+        if not self._program.run_raw(addresses, sizes, places, sample_bytes, scratch, statuses, keys):
+            return []
+        return [Failure(i, "decode_image", scratch.message(i)) for i in np.flatnonzero(statuses != OK).tolist()]
+
+    def decode(self, encoded: bytes, scratch: Scratch, key: int | None = None) -> NDArray[Any]:
+        """Decode and transform one image into an array of its own. Raises ImageError or ValueError."""
+        try:
+            return self._program.decode(encoded, scratch, key, self._warn)
+        except ImageError as error:
+            if error.status not in (NOT_JPEG, UNSUPPORTED):
+                raise
+        return self.apply(decode_with_pil(encoded, self._decode, scratch), scratch, key)
+
+    def apply(self, pixels: NDArray[np.uint8], scratch: Scratch, key: int | None = None) -> NDArray[Any]:
+        """Transform uint8 (height, width, channels) pixels into an array of its own. Raises as decode does."""
+        return self._program.apply(pixels, scratch, key)
+
+    def _one_by_one(
+        self,
+        addresses: NDArray[np.uint64],
+        lengths: NDArray[np.int64],
+        buffer: FetchBuffer,
+        out: list[NDArray[np.generic] | None],
+        scratch: Scratch,
+        keys: NDArray[np.uint64] | None,
+    ) -> list[Failure]:
+        failures = []
+        for i in range(len(lengths)):
+            encoded = buffer.take(int(addresses[i]), int(lengths[i]))
+            try:
+                out[i] = self.decode(encoded, scratch, None if keys is None else int(keys[i]))
+            except (ImageError, ValueError, MemoryError) as error:
+                failures.append(Failure(i, "decode_image", str(error)))
+        return failures
+
+    def _write(
+        self,
+        pixels: NDArray[np.uint8],
+        place: NDArray[np.uint64],
+        sample_bytes: int,
+        scratch: Scratch,
+        keys: NDArray[np.uint64] | None,
+    ) -> None:
+        address, size = np.array([pixels.ctypes.data], np.uint64), np.array([pixels.shape], np.int64)
+        status = np.empty(1, np.int32)
+        if self._program.run_raw(address, size, place, sample_bytes, scratch, status, keys):
+            raise ImageError(int(status[0]), scratch.message(0))
+
+    def _warn(self, message: str) -> None:
+        warnings.warn(f"column {self.column!r}: {message}", TruncatedImageWarning, stacklevel=2)
+
+
+def _key_of(keys: NDArray[np.uint64] | None, i: int) -> NDArray[np.uint64] | None:
+    return None if keys is None else keys[i : i + 1]
+
+
+def _places(out: NDArray[np.generic]) -> tuple[NDArray[np.uint64], int]:
+    """Return the address of each sample in a batch, and a sample's bytes."""
+    sample_bytes = out[0].nbytes if len(out) else 0
+    return np.uint64(out.ctypes.data) + np.arange(len(out), dtype=np.uint64) * np.uint64(sample_bytes), sample_bytes
+
+
+# --- steps as the kernels take them ------------------------------------------------------------------------------
+
+
+def _split(steps: Sequence[ImageStep]) -> tuple[list[tuple[Any, ...]], dict[str, Any]]:
+    """Return the steps on pixels, and how the finished pixels are written.
+
+    Raises:
+        ValueError: A step on pixels stands behind normalize, cast or layout, or those don't go together.
+    """
+    ops: list[tuple[Any, ...]] = []
+    finish: dict[str, Any] = {}
+    seen: Counter[str] = Counter()
+    for step in steps:
+        name = type(step).__name__
+        match step:
+            case Normalize(mean, std):
+                if finish:
+                    raise ValueError("normalize takes uint8 pixels: put cast, layout or another normalize behind it")
+                if len(mean) != len(std) or not all(value >= _LEAST_STD for value in std):
+                    raise ValueError(f"normalize needs a std of {_LEAST_STD} or more a mean, not {std} for {mean}")
+                # One multiply and one add a value: pixel / 255 / std - mean / std, rounded once to float32.
+                finish["scale"] = [1 / (255 * value) for value in std]
+                finish["bias"] = [-of / value for of, value in zip(mean, std, strict=True)]
+                finish["dtype"], finish["layout"] = "float32", Layout.CHW.value
+            case Cast(dtype):
+                finish["dtype"] = dtype
+            case ToLayout(layout):
+                finish["layout"] = layout.value
+            case _ if finish:
+                raise ValueError(f"{name} needs uint8 pixels: move normalize, cast and layout to the end")
+            case _:
+                ops.append(_op(step, step_id(name, seen[name])))
+        seen[name] += 1
+    return ops, finish
+
+
+def _op(step: ImageStep, step_id: int) -> tuple[Any, ...]:
+    """Return one step as ImageProgram takes it; `step_id` is what it draws by."""
+    match step:
+        case Resize(height, width, filter):
+            return "resize", height, width, filter.value
+        case ResizeShort(size, filter):
+            return "resize_short", size, filter.value
+        case ResizeLong(size, filter):
+            return "resize_long", size, filter.value
+        case Crop(top, left, height, width):
+            return "crop", top, left, height, width
+        case CenterCrop(height, width):
+            return "center_crop", height, width
+        case RandomCrop(height, width):
+            return "random_crop", height, width, step_id
+        case RandomResizedCrop(height, width, scale, ratio, filter):
+            return "random_resized_crop", height, width, scale, ratio, filter.value, step_id
+        case Pad(top, left, bottom, right, fill):
+            return "pad", top, left, bottom, right, fill
+        case HFlip(p):
+            return "hflip", p, step_id
+        case VFlip(p):
+            return "vflip", p, step_id
+        case ColorJitter(brightness, contrast, saturation, hue):
+            return "color_jitter", brightness, contrast, saturation, hue, step_id
+        case Grayscale(channels):
+            return "grayscale", channels
+        case _:
+            raise ValueError(f"{type(step).__name__} is no step on pixels")

@@ -1,1 +1,0 @@
-"""Token datasets: documents packed once, streamed as windows of one long run of tokens."""
