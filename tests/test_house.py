@@ -1,0 +1,263 @@
+"""The house keeps its rules: short files, imports that point down, packages that hold nothing, tests in the same rooms.
+
+Read from the sources alone, and the linter's contracts (pyproject.toml) cover the rest: it can't see compiled modules,
+so it takes an import of one for an import of the root package.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import toolkit
+
+ROOT = Path(__file__).parent.parent
+HOUSE = ROOT / "toolkit"
+NATIVE = HOUSE / "_native"
+
+LONGEST = 400
+REASON = "Longer than 400 lines because"
+# Being split. Nothing new belongs here: give the reason in the file, or split it.
+KNOWN_LONG = {
+    "_native/image/program.pyx",
+    "_native/image/program/jpeg.c",
+    "_native/image/program/run.c",
+    "_native/shards/chunks.pyx",
+    "_native/tokens/gather.pyx",
+    "loader/engine/engine.py",
+}
+
+# Rooms of compiled modules, and those that each may use besides itself.
+NATIVE_ROOMS: dict[str, set[str]] = {
+    "memory": set(),
+    "order": set(),
+    "image": {"memory"},
+    "shards": {"memory", "order"},
+    "tokens": {"memory", "order", "shards"},
+}
+# The rooms that lie low in the house, and the compiled ones that fit them.
+LOW_ROOMS = {
+    "memory": {"memory"},
+    "storage": {"shards"},
+    "format": {"shards"},
+    "loader/order": {"order"},
+}
+
+# Who imports modules of toolkit by name, and why; import-linter doesn't see these imports.
+BY_NAME = {
+    "__init__.py": "public names are made when they are asked for: `toolkit --help` loads no numpy",
+    "checks/doctor.py": "says which modules can't be imported, and why",
+    "loader/outputs/delivery.py": "torch and JAX are imported when they are the output",
+    "loader/outputs/output.py": "torch and JAX are imported when they are the output",
+    "loader/tokens/deliver.py": "JAX is imported when it is the output",
+}
+
+# Folders of tests that concern no room.
+NO_ROOMS = {"benchmarks", "contracts", "examples", "faults", "fuzz", "golden", "release", "sanitize"}
+
+PUBLIC = [
+    "Batch",
+    "BatchMap",
+    "BytesColumn",
+    "Chain",
+    "Dataset",
+    "HeldBatch",
+    "Loader",
+    "Pipeline",
+    "Slot",
+    "TokenBatch",
+    "TokenMix",
+    "TokenStream",
+    "__version__",
+    "batch_map",
+    "chain",
+    "concat",
+    "debug_batches",
+    "mix_tokens",
+    "open",
+    "pack_tokens",
+    "pipeline",
+    "set_memory_guard",
+    "set_memory_limit",
+    "slot",
+]
+
+
+def name(path: Path) -> str:
+    return path.relative_to(HOUSE).as_posix()
+
+
+def sources(*suffixes: str) -> list[Path]:
+    return sorted(path for suffix in suffixes for path in HOUSE.rglob(f"*{suffix}"))
+
+
+def imported(path: Path) -> Iterator[str]:
+    """The modules that a file imports, for types too; a cimport counts. `from toolkit import x` gives "toolkit"."""
+    if path.suffix in (".pyx", ".pxd"):
+        for found in re.finditer(r"^\s*(?:from\s+([\w.]+)\s+c?import|c?import\s+([\w.]+))", path.read_text(), re.M):
+            yield found[1] or found[2]
+        return
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield "." * node.level + (node.module or "")
+
+
+def included(path: Path) -> Iterator[Path]:
+    """The headers of ours that a C file includes; of a .pyx, those that it declares."""
+    for found in re.finditer(r'^\s*(?:#\s*include|cdef extern from) "([^"]+)"', path.read_text(), re.M):
+        for folder in (path.parent, NATIVE):
+            if (folder / found[1]).is_file():
+                yield (folder / found[1]).resolve()
+                break
+
+
+def head(path: Path) -> str:
+    """What a file says of itself first, in one line."""
+    text = path.read_text()
+    if path.suffix == ".py":
+        said = ast.get_docstring(ast.parse(text)) or ""
+    else:
+        found = re.match(r'\s*(?:"""(.*?)"""|/\*(.*?)\*/)', text, re.S)
+        said = (found[1] or found[2] or "") if found else ""
+    return " ".join(re.sub(r"^\s*\* ", "", said, flags=re.M).split())
+
+
+def test_a_file_is_short_or_says_why_it_is_not() -> None:
+    long = {
+        name(path): len(path.read_text().splitlines())
+        for path in sources(".py", ".pyx", ".pxd", ".c", ".h")
+        if len(path.read_text().splitlines()) > LONGEST and REASON not in head(path)
+    }
+    assert not {path: lines for path, lines in long.items() if path not in KNOWN_LONG}, (
+        f'split it, or say in its first docstring or comment: "{REASON} ..."'
+    )
+
+
+def test_the_reason_is_found_in_docstrings_and_in_comments(tmp_path: Path) -> None:
+    for file, text in {
+        "a.py": f'"""A.\n\n{REASON[:15]}\n{REASON[16:]} it is a table.\n"""\n',
+        "a.pyx": f'"""A.\n\n{REASON} it is a table.\n"""\n',
+        "a.c": f"/* A.\n *\n * {REASON[:15]}\n * {REASON[16:]} it is a table. */\n",
+    }.items():
+        (tmp_path / file).write_text(text)
+        assert REASON in head(tmp_path / file)
+        (tmp_path / file).write_text("x = 1\n" + text)
+        assert REASON not in head(tmp_path / file)
+
+
+@pytest.mark.parametrize("kind", ["toolkit", "."])
+def test_imports_name_the_module_and_not_the_root_package(kind: str) -> None:
+    wrong = [
+        f"{name(path)} imports {module}"
+        for path in sources(".py", ".pyi", ".pyx", ".pxd")
+        for module in imported(path)
+        if (module == "toolkit" if kind == "toolkit" else module.startswith(kind))
+    ]
+    assert not wrong
+
+
+def test_compiled_modules_import_down() -> None:
+    wrong = []
+    for path in [path for path in sources(".pyx", ".pxd", ".pyi") if NATIVE in path.parents]:
+        room = path.relative_to(NATIVE).parts[0]
+        for module in imported(path):
+            parts = module.split(".")
+            if parts[0] == "toolkit" and (parts[1] != "_native" or parts[2] not in {room} | NATIVE_ROOMS[room]):
+                wrong.append(f"{name(path)} imports {module}")
+    assert not wrong
+
+
+def test_c_files_include_down_and_in_no_circle() -> None:
+    wrong = []
+    headers: dict[Path, set[Path]] = {}
+    for path in sources(".c", ".h", ".pyx", ".pxd"):
+        headers[path.resolve()] = set(included(path))
+        room = path.relative_to(NATIVE).parts[0]
+        for header in headers[path.resolve()]:
+            if header.relative_to(NATIVE.resolve()).parts[0] not in {room} | NATIVE_ROOMS[room]:
+                wrong.append(f"{name(path)} includes {header.name}")
+    assert not wrong
+    while headers:
+        leaves = {path for path, includes in headers.items() if not includes & headers.keys()}
+        assert leaves, f"these include each other: {sorted(path.name for path in headers)}"
+        headers = {path: includes for path, includes in headers.items() if path not in leaves}
+
+
+def test_every_compiled_room_has_its_place_in_the_order() -> None:
+    rooms = {path.parent.name for path in NATIVE.glob("*/__init__.py")}
+    assert rooms == NATIVE_ROOMS.keys()
+
+
+def test_low_rooms_use_the_compiled_ones_that_fit_them() -> None:
+    wrong = []
+    for room, allowed in LOW_ROOMS.items():
+        for path in (HOUSE / room).rglob("*.py"):
+            for module in imported(path):
+                parts = module.split(".")
+                if parts[:2] == ["toolkit", "_native"] and parts[2] not in allowed:
+                    wrong.append(f"{name(path)} imports {module}")
+    assert not wrong
+
+
+def by_name(path: Path) -> bool:
+    """Whether a file imports a module by a name that is one of toolkit's, or may be one."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if not isinstance(node, ast.Call):
+            continue
+        called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        if called not in ("import_module", "__import__", "find_spec", "run_module"):
+            continue
+        first = node.args[0] if node.args else None
+        if isinstance(first, ast.JoinedStr):
+            first = first.values[0]
+        known = isinstance(first, ast.Constant) and isinstance(first.value, str)
+        if not known or first.value.split(".")[0] == "toolkit":
+            return True
+    return False
+
+
+def test_only_the_root_and_registries_import_by_name() -> None:
+    found = {name(path) for path in sources(".py") if by_name(path)}
+    assert not found - BY_NAME.keys(), (
+        "import it plainly, late if it must be, or make it a registry and give the reason"
+    )
+
+
+def test_a_package_is_one_line_that_says_what_it_holds() -> None:
+    wrong = []
+    for folder in [HOUSE, *(path for path in HOUSE.rglob("*") if path.is_dir())]:
+        files = [path for path in folder.iterdir() if path.suffix in (".py", ".pyx")]
+        if not files or folder == HOUSE:
+            continue
+        init = folder / "__init__.py"
+        body = ast.parse(init.read_text()).body if init.exists() else []
+        said = body[0].value if len(body) == 1 and isinstance(body[0], ast.Expr) else None
+        if not (isinstance(said, ast.Constant) and isinstance(said.value, str) and "\n" not in said.value.strip()):
+            wrong.append(name(folder))
+    assert not wrong
+
+
+def test_tests_lie_in_the_rooms_that_they_test() -> None:
+    tests = ROOT / "tests"
+    folders = {path.parent.relative_to(tests) for path in tests.rglob("*.py")}
+    wrong = []
+    for folder in sorted(folders):
+        if not folder.parts or folder.parts[0] in NO_ROOMS:
+            continue
+        room = Path("_native", *folder.parts[1:]) if folder.parts[0] == "native" else folder
+        if not (HOUSE / room / "__init__.py").is_file():
+            wrong.append(f"tests/{folder.as_posix()} tests no room: there is no toolkit/{room.as_posix()}")
+    assert not wrong
+
+
+def test_public_names_are_these() -> None:
+    assert toolkit.__all__ == PUBLIC
+    for public in PUBLIC:
+        assert getattr(toolkit, public) is not None, public
+    assert set(PUBLIC) <= set(dir(toolkit))
