@@ -104,7 +104,7 @@ def measure(
     Raises:
         BenchmarkError: A version fails, or the other one is not compiled.
     """
-    if not list((other / "toolkit" / "_native").glob("*.so")):
+    if not list((other / "toolkit" / "_native").rglob("*.so")):
         raise BenchmarkError(f"{other} is not compiled: run python setup.py build_ext --inplace there")
     figures = []
     for case in cases:

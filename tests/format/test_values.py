@@ -87,7 +87,7 @@ def test_a_flip_is_an_error_for_the_rows_that_touch_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize("dtype", [pa.list_(pa.int64()), pa.string()])
 def test_offsets_that_lie_are_an_error(tmp_path: Path, offsets: list[int], dtype: pa.DataType) -> None:
     """Behind the chunk sums, which a writer's own mistake would pass."""
-    from native.test_chunks import body_over
+    from native.shards.test_chunks import body_over
 
     data = np.array(offsets, "<i4").tobytes().ljust(16, b"\0") + b"abcdefgh"
     buffers = [(0, 0), (0, 12), *([(0, 0)] if pa.types.is_list(dtype) else []), (16, 8)]

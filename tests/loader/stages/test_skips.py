@@ -138,13 +138,13 @@ def test_more_ranks_and_threads_than_samples(packed: Path) -> None:
 
 def test_an_epoch_that_is_short_raises(packed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # A defect somewhere in between, as a filled batch that holds fewer samples than were planned.
-    plan = loader_module._plan
+    plan = loader_module.plan_batches
 
     def short(*arguments: Any) -> Any:
         for planned in plan(*arguments):
             yield planned if planned.positions[0] else type(planned)(planned.epoch, planned.positions, planned.rows, 9)
 
-    monkeypatch.setattr(loader_module, "_plan", short)
+    monkeypatch.setattr(loader_module, "plan_batches", short)
     loader = toolkit.open(packed, split="val").loader(batch_size=10)
     with pytest.raises(LoaderError, match="epoch 0 delivered 19 samples and skipped 0, planned were 20"):
         list(loader)

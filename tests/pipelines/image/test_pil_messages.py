@@ -162,7 +162,7 @@ def test_whoever_does_not_listen_hears_all(name: str) -> None:
 import io, sys, threading
 sys.path.insert(0, {str(Path(__file__).parents[2])!r})
 from PIL import Image
-from test_pil_messages import BAD
+from pipelines.image.test_pil_messages import BAD
 from toolkit.pipelines.image.pil_messages import heard
 
 encoded = BAD[{name!r}][0]()
