@@ -1,4 +1,4 @@
-"""Every example in the documentation runs, every link leads somewhere, every command is described."""
+"""Every example in the documentation runs, every link and path leads somewhere, every command and room is described."""
 
 from __future__ import annotations
 
@@ -12,14 +12,41 @@ import pytest
 from pictures import make_folder
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+HOUSE = ROOT / "toolkit"
+ARCHITECTURE = ROOT / "docs/architecture.md"
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+# What looks like a name of ours and isn't one: the key of a record batch's metadata.
+NO_NAMES = {"toolkit.crc32c"}
 # make's targets and installing are what `make test`, `make demo` and CI do themselves.
 NOT_RUN = re.compile(r"^\s*(make|sudo|pip|git|scripts/)\b")
 
 
-def blocks(page: Path, language: str) -> list[str]:
-    return [text for name, text in BLOCK.findall(page.read_text()) if name == language]
+def page_name(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+def code_spans(page: Path) -> set[str]:
+    return set(re.findall(r"`([^`\n]+)`", BLOCK.sub("", page.read_text())))
+
+
+def anchors(page: Path) -> set[str]:
+    """What GitHub calls the headings of a page in links."""
+    headings = re.findall(r"^#+ (.+)$", BLOCK.sub("", page.read_text()), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def is_named(dotted: str) -> bool:
+    """Whether toolkit.a.b.c is a module, or a name that a module's source has; nothing is imported."""
+    parts = dotted.split(".")[1:]
+    at = HOUSE
+    while parts and (at / parts[0]).is_dir():
+        at /= parts.pop(0)
+    if parts and (at / f"{parts[0]}.py").is_file():
+        at /= f"{parts.pop(0)}.py"
+    else:
+        at /= "__init__.py"
+    return not parts or re.search(rf"\b{parts[0]}\b", at.read_text()) is not None
 
 
 @pytest.fixture
@@ -37,7 +64,7 @@ def run(command: list[str], cwd: Path) -> None:
     assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=page_name)
 def test_examples_run_in_the_order_they_are_read(page: Path, workplace: Path) -> None:
     for language, text in BLOCK.findall(page.read_text()):
         if language == "sh":
@@ -47,11 +74,48 @@ def test_examples_run_in_the_order_they_are_read(page: Path, workplace: Path) ->
             run([sys.executable, "-W", "error", "-c", text], workplace)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=page_name)
 def test_links_inside_the_repository_lead_somewhere(page: Path) -> None:
-    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text()):
+    for target, anchor in re.findall(r"\]\(([^)#]*)#?([^)]*)\)", page.read_text()):
         if not target.startswith(("http://", "https://")):
-            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+            leads_to = page.parent / target if target else page
+            assert leads_to.exists(), f"{page_name(page)} links to {target}"
+            if anchor:
+                assert anchor in anchors(leads_to), f"{page_name(page)} links to {target}#{anchor}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_name)
+def test_paths_and_names_of_ours_exist(page: Path) -> None:
+    rooms = {path.name for path in HOUSE.iterdir() if path.is_dir()}
+    missing = []
+    for span in code_spans(page):
+        if re.fullmatch(r"(toolkit|tests|scripts|benchmarks|docs)/[\w./*-]+", span):
+            exists = any(ROOT.glob(span))
+        elif re.fullmatch(r"\w+/[\w./*-]*", span) and span.split("/")[0] in rooms and page.parent != ROOT:
+            exists = any(HOUSE.glob(span))
+        elif re.fullmatch(r"toolkit(\.\w+)+", span) and span not in NO_NAMES:
+            exists = is_named(span)
+        else:
+            continue
+        if not exists:
+            missing.append(span)
+    assert not missing, f"{page_name(page)} names what isn't there"
+
+
+def test_the_architecture_is_short_and_has_every_room() -> None:
+    lines = ARCHITECTURE.read_text().splitlines()
+    assert len(lines) <= 200, "it is read in one sitting: details belong to docs/decisions/"
+    listed = {name for line in lines if line.startswith("|") for name in re.findall(r"`([^`]+)`", line.split("|")[1])}
+    rooms = {path.parent.name for path in HOUSE.glob("*/__init__.py")}
+    modules = {path.name for path in HOUSE.glob("*.py")} - {"__init__.py"}
+    inner = {f"loader/{path.parent.name}" for path in (HOUSE / "loader").glob("*/__init__.py")}
+    assert not (rooms | modules | inner) - listed, "give it a line in the table of docs/architecture.md"
+
+
+def test_every_room_of_decisions_is_in_their_index() -> None:
+    folder = ROOT / "docs/decisions"
+    linked = set(re.findall(r"\]\((\w[\w-]*\.md)\)", (folder / "README.md").read_text()))
+    assert linked == {page.name for page in folder.glob("*.md")} - {"README.md"}
 
 
 def test_cli_page_is_the_help_itself() -> None:
