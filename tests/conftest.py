@@ -24,9 +24,9 @@ from PIL import Image
 
 from toolkit.format.commit import Transaction
 from toolkit.format.manifest import LabelCounts, Manifest, Split, TableRef
+from toolkit.format.media import IMAGE_TYPE
 from toolkit.format.schema import (
     FORMAT_VERSION,
-    IMAGE_TYPE,
     KEY,
     Column,
     Kind,

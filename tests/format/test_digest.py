@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolkit.format.digest import sample_digests
-from toolkit.format.schema import DIGEST, IMAGE_TYPE
+from toolkit.format.media import IMAGE_TYPE
+from toolkit.format.schema import DIGEST
 
 SCHEMA = pa.schema([("__key__", pa.string()), ("image", IMAGE_TYPE), ("label", pa.int64())])
 TEXT = st.text(max_size=20)

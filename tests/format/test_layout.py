@@ -20,8 +20,9 @@ from toolkit.format.layout import (
     leaf_layouts,
     leaf_name,
 )
+from toolkit.format.media import IMAGE_TYPE
 from toolkit.format.message import parse_batch_message
-from toolkit.format.schema import IMAGE_TYPE, arrow_schema, image_column, label_column
+from toolkit.format.schema import arrow_schema, image_column, label_column
 
 FORMAT_1 = arrow_schema(
     (image_column("image"), label_column("label", "0" * 64)), {"image": IMAGE_TYPE, "label": pa.int64()}, {"label": ()}

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from toolkit.format.encodings import ImageEncoding
 from toolkit.format.layout import column_layouts
-from toolkit.format.schema import Column, Kind, arrow_schema, image_column, image_type, stored_type
+from toolkit.format.media import IMAGE
+from toolkit.format.schema import Column, Kind, arrow_schema, image_column, stored_type
 
 
 def _nest(inner: st.SearchStrategy[pa.DataType]) -> st.SearchStrategy[pa.DataType]:
@@ -97,7 +98,7 @@ def test_two_children_of_one_name_are_refused() -> None:
 def test_only_encoded_images_are_images_to_hugging_face() -> None:
     def feature(encoding: str) -> object:
         column = image_column("x", ImageEncoding.parse(encoding))
-        dtype = image_type(ImageEncoding.parse(encoding))
+        dtype = IMAGE.form_in(encoding).type
         assert column.arrow_type == str(dtype)
         schema = arrow_schema((column,), {"x": dtype}, {})
         return json.loads(schema.metadata[b"huggingface"])["info"]["features"]["x"]

@@ -30,8 +30,9 @@ from toolkit._native.shards.chunks import CHUNK_BYTES, crc32c
 from toolkit.errors import StorageError
 from toolkit.format.compact import compact_batch
 from toolkit.format.digest import sample_digests
+from toolkit.format.media import IMAGE_TYPE
 from toolkit.format.message import parse_batch_message
-from toolkit.format.schema import DIGEST, IMAGE_TYPE, arrow_schema, image_column, label_column
+from toolkit.format.schema import DIGEST, arrow_schema, image_column, label_column
 from toolkit.format.shard import BATCH_BODY_BYTES, SUMS_KEY, ShardRecord, ShardWriter
 from toolkit.format.sizes import padding_bytes, row_bytes
 

@@ -27,7 +27,8 @@ from toolkit.checks.verify import Level, verify
 from toolkit.errors import RejectsError, UsageError
 from toolkit.format.encodings import ImageEncoding
 from toolkit.format.kinds import Kind
-from toolkit.format.schema import IMAGE_TYPE, Column, image_column
+from toolkit.format.media import IMAGE_TYPE
+from toolkit.format.schema import Column, image_column
 from toolkit.pack.job import OnExisting, PackJob, PackResult
 from toolkit.pack.run import pack, plan
 from toolkit.pack.shape import Shaper

@@ -9,7 +9,8 @@ import toolkit
 from toolkit import slot
 from toolkit.errors import PipelineError
 from toolkit.format.encodings import Encoding, ImageEncoding
-from toolkit.format.schema import IMAGE_TYPE, RAW_IMAGE_TYPE, image_column, label_column
+from toolkit.format.media import IMAGE_TYPE, RAW_IMAGE_TYPE
+from toolkit.format.schema import image_column, label_column
 
 COLUMNS = (image_column("image"), label_column("label", "0" * 64))
 SCHEMA = pa.schema({"image": IMAGE_TYPE, "label": pa.int64()})

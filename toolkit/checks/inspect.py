@@ -15,12 +15,13 @@ from toolkit.format.contents import read_classes
 from toolkit.format.layout import leaf_name
 from toolkit.format.manifest import Manifest, Split
 from toolkit.format.pin import Version, resolve
-from toolkit.format.schema import KEY, RAW_IMAGE_TYPE, Column, Kind
+from toolkit.format.schema import KEY, Column, Kind
 from toolkit.loader.api import Dataset
 from toolkit.loader.api import open as open_dataset
-from toolkit.loader.dataset.raw_images import RawSizes, raw_sizes
+from toolkit.loader.dataset.decoded import DecodedColumn, Sizes
 from toolkit.pipelines.image.formats import open_picture
 from toolkit.pipelines.image.pil_messages import heard
+from toolkit.pipelines.media import held_medium
 
 __all__ = [
     "ClassCount",
@@ -281,11 +282,14 @@ def _evenly_spaced(lengths: list[int], most: int) -> list[NDArray[np.int64]]:
 def _headers(dataset: Dataset, column: str, rows: NDArray[np.int64]) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     buffer = FetchBuffer()
+    dtype = dataset.schema.field(column).type
+    held = held_medium(Kind.IMAGE, dtype)
+    assert held is not None
     for start in range(0, len(rows), _CHUNK_ROWS):
         part = rows[start : start + _CHUNK_ROWS]
         located = dataset.fetcher.locate(part)
-        if dataset.schema.field(column).type == RAW_IMAGE_TYPE:
-            found += _raw_headers(raw_sizes(dataset.fetcher, column, located))
+        if held.form.is_decoded:
+            found += _raw_headers(DecodedColumn(dataset.fetcher, column, held).sizes(located))
             continue
         values = dataset.fetcher.variable(leaf_name(column, "bytes"), located, buffer)
         for i in range(len(part)):
@@ -298,7 +302,7 @@ def _headers(dataset: Dataset, column: str, rows: NDArray[np.int64]) -> list[dic
     return found
 
 
-def _raw_headers(sizes: RawSizes) -> list[dict[str, Any]]:
+def _raw_headers(sizes: Sizes) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for i in range(len(sizes.missing)):
         if sizes.missing[i]:

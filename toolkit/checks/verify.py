@@ -24,13 +24,13 @@ from toolkit.errors import CorruptShardError, StorageError
 from toolkit.format.layout import batch_shape, column_layouts
 from toolkit.format.pin import resolve
 from toolkit.format.reader import ShardReader, read_failure
-from toolkit.format.schema import KEY, RAW_IMAGE_TYPE, Kind
+from toolkit.format.schema import KEY, Kind
 from toolkit.format.shard_frame import frame_fault
 from toolkit.format.values import DamagedValueError, read_rows
 from toolkit.loader.api import Dataset, open
-from toolkit.loader.dataset.raw_images import size_fault
 from toolkit.pipelines.image.compiled import CompiledImage
 from toolkit.pipelines.image.formats import DEFAULT_MAX_PIXELS
+from toolkit.pipelines.media import Held, held_medium
 from toolkit.pipelines.pipeline import pipeline
 from toolkit.pipelines.slots import slot
 from toolkit.processors import processors
@@ -297,12 +297,14 @@ class _SplitCheck:
         for name, decoder in self._decoders.items():
             images = records.column(name)
             # .field() would leave the struct's own nulls out.
-            encoded = None if images.type == RAW_IMAGE_TYPE else pc.struct_field(images, "bytes")
+            held = held_medium(Kind.IMAGE, images.type)
+            assert held is not None
+            encoded = None if held.form.is_decoded else pc.struct_field(images, held.form.payload)
             for place in range(records.num_rows):
                 if self._cancelled.is_set():
                     return
                 if encoded is None:
-                    what = _raw_fault(images[place])
+                    what = _raw_fault(held, images[place])
                 else:
                     what = _decode_fault(decoder, encoded[place].as_py(), scratch)
                 if what is not None:
@@ -356,8 +358,8 @@ def _decode_fault(decoder: CompiledImage, encoded: bytes | None, scratch: Scratc
     return None
 
 
-def _raw_fault(image: pa.StructScalar) -> str | None:
+def _raw_fault(held: Held, image: pa.StructScalar) -> str | None:
     if not image.is_valid or not all(image[name].is_valid for name in image):
         return None
-    nbytes = image["pixels"].as_buffer().size
-    return size_fault(nbytes, image["height"].as_py(), image["width"].as_py(), image["channels"].as_py())
+    nbytes = image[held.form.payload].as_buffer().size
+    return held.medium.sizes_fault(nbytes, [image[name].as_py() for name in held.form.sizes])

@@ -14,9 +14,9 @@ import pyarrow as pa
 
 from toolkit.errors import UsageError
 from toolkit.format.arrays import value_offsets
-from toolkit.format.encodings import Encoding, ImageEncoding
 from toolkit.format.layout import column_layouts
-from toolkit.format.schema import DIGEST, DIGEST_BYTES, IMAGE_TYPE, KEY, RAW_IMAGE_TYPE, Column, Kind, token_type
+from toolkit.format.media import stored_medium
+from toolkit.format.schema import DIGEST, DIGEST_BYTES, KEY, Column, Kind, token_type
 from toolkit.format.tables import ShardIndex
 
 __all__ = ["MOST_BYTES", "MOST_ROWS", "columns_fault", "index_fault", "schema_fault"]
@@ -51,11 +51,12 @@ def _column_fault(column: Column) -> str | None:
         return f"a column of kind {column.kind.value} has no tokens"
     if column.tokens is not None and (column.tokens.eos or 0) >= column.tokens.vocabulary:
         return f"the token {column.tokens.eos} of a vocabulary of {column.tokens.vocabulary}"
-    if column.kind is Kind.IMAGE:
+    medium = stored_medium(column.kind)
+    if medium is not None:
         try:
-            ImageEncoding.parse(column.encoding or "")
+            medium.form_in(column.encoding or "")
         except UsageError as error:
-            return f"images have an encoding: {error}"
+            return f"{medium.plural} have an encoding: {error}"
     elif column.encoding not in (None, "npy"):
         return f"a column of kind {column.kind.value} has no encoding {column.encoding!r}"
     return None
@@ -82,10 +83,10 @@ def schema_fault(schema: pa.Schema, columns: Sequence[Column]) -> str | None:
 def _fits(column: Column, field: pa.Field) -> bool:
     """Tell whether a column of that kind can have that type."""
     dtype = field.type
+    medium = stored_medium(column.kind)
+    if medium is not None:
+        return bool(dtype == medium.form_in(column.encoding or "").type)
     match column.kind:
-        case Kind.IMAGE:
-            raw = ImageEncoding.parse(column.encoding or "").encoding is Encoding.RAW
-            return bool(dtype == (RAW_IMAGE_TYPE if raw else IMAGE_TYPE))
         case Kind.LABEL:
             return bool(dtype == pa.int64())
         case Kind.TEXT:

@@ -9,15 +9,14 @@ from typing import Annotated
 import msgspec
 import pyarrow as pa
 
-from toolkit.format.encodings import KEEP, Encoding, ImageEncoding
+from toolkit.format.encodings import KEEP, ImageEncoding
 from toolkit.format.kinds import Kind
+from toolkit.format.media import IMAGE, StoredMedium, stored_medium
 
 __all__ = [
     "DIGEST",
     "FORMAT_VERSION",
-    "IMAGE_TYPE",
     "KEY",
-    "RAW_IMAGE_TYPE",
     "Column",
     "Hash",
     "Kind",
@@ -25,8 +24,8 @@ __all__ = [
     "arrow_schema",
     "columns_of",
     "image_column",
-    "image_type",
     "label_column",
+    "medium_column",
     "stored_type",
     "token_column",
     "token_type",
@@ -36,10 +35,6 @@ FORMAT_VERSION = 1
 KEY = "__key__"
 DIGEST = "__digest__"
 DIGEST_BYTES = 16
-IMAGE_TYPE = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
-RAW_IMAGE_TYPE = pa.struct(
-    [("pixels", pa.large_binary()), ("height", pa.int32()), ("width", pa.int32()), ("channels", pa.int8())]
-)
 
 Hash = Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{64}\Z")]
 
@@ -67,8 +62,8 @@ class Column(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         name: The column's name; names that begin with two underscores are the format's own.
         kind: What it means.
         arrow_type: str() of its Arrow type, for people; the schema table has the type itself.
-        encoding: How image or tensor bytes are stored: "keep" is the source's own bytes, "jpeg:<quality>" and "raw" are
-            what ImageEncoding says, "npy" is a NumPy file.
+        encoding: How a medium's or a tensor's bytes are stored: "keep" is the source's own bytes, "jpeg:<quality>" and
+            "raw" are what ImageEncoding says, "npy" is a NumPy file.
         label_table: sha256 of the table with the names of a label column; the row is the id.
         tokens: What the numbers of a tokens column mean.
     """
@@ -87,12 +82,12 @@ msgspec.convert((), _COLUMNS)  # learnt within the import: see toolkit.format.ma
 
 def image_column(name: str, encoding: ImageEncoding = KEEP) -> Column:
     """Return an image column; it keeps the source's bytes unless `encoding` says otherwise."""
-    return Column(name=name, kind=Kind.IMAGE, arrow_type=str(image_type(encoding)), encoding=str(encoding))
+    return medium_column(name, IMAGE, str(encoding))
 
 
-def image_type(encoding: ImageEncoding) -> pa.DataType:
-    """Return the stored type of images in that encoding."""
-    return RAW_IMAGE_TYPE if encoding.encoding is Encoding.RAW else IMAGE_TYPE
+def medium_column(name: str, medium: StoredMedium, encoding: str = "keep") -> Column:
+    """Return a column of a medium in that encoding; "keep" is the source's own bytes."""
+    return Column(name=name, kind=medium.kind, arrow_type=str(medium.form_in(encoding).type), encoding=encoding)
 
 
 def label_column(name: str, label_table: str) -> Column:
@@ -163,8 +158,10 @@ def arrow_schema(
         DIGEST: _value_feature(f"fixed_size_binary[{DIGEST_BYTES}]"),
     }
     for column in columns:
-        if column.kind is Kind.IMAGE and types[column.name] == IMAGE_TYPE:
-            features[column.name] = {"_type": "Image"}
+        medium = stored_medium(column.kind)
+        form = None if medium is None else medium.form_of(types[column.name])
+        if form is not None and form.feature is not None:
+            features[column.name] = {"_type": form.feature}
         elif column.kind is Kind.LABEL:
             features[column.name] = {"names": list(class_names[column.name]), "_type": "ClassLabel"}
         else:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from toolkit._native.image.encode import JpegEncoder
 from toolkit._native.image.program import NOT_JPEG, UNSUPPORTED, ImageError, ImageProgram, Scratch, probe
 from toolkit.format.encodings import Encoding, ImageEncoding
-from toolkit.format.schema import IMAGE_TYPE, RAW_IMAGE_TYPE
+from toolkit.format.media import IMAGE_TYPE, RAW_IMAGE_TYPE
 from toolkit.pipelines.image.decode import decode_with_pil
 from toolkit.pipelines.spec import DEFAULT_DECODE
 

@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 
 from toolkit.errors import UsageError
 from toolkit.format.encodings import KEEP, ImageEncoding
-from toolkit.format.schema import KEY, Kind, image_column, image_type
+from toolkit.format.media import IMAGE
+from toolkit.format.schema import KEY, Kind, image_column
 from toolkit.pack.images import ImageMaker, StoredImage, UnfitImageError
 from toolkit.sources.base import PIECE_BYTES, Rows, Slice, Source, Survey
 from toolkit.sources.options import VerifyImages
@@ -127,6 +128,6 @@ def _encoded(survey: Survey, encoding: ImageEncoding, short_side: int | None) ->
     columns = tuple(
         image_column(column.name, encoding) if column.kind is Kind.IMAGE else column for column in survey.columns
     )
-    types = {column.name: image_type(encoding) for column in columns if column.kind is Kind.IMAGE}
+    types = {column.name: IMAGE.form_in(str(encoding)).type for column in columns if column.kind is Kind.IMAGE}
     options = {"image_encoding": str(encoding), "short_side": short_side}
     return replace(survey, columns=columns, types={**survey.types, **types}, options={**survey.options, **options})

@@ -9,10 +9,11 @@ import numpy as np
 import pyarrow as pa
 
 from toolkit.errors import PipelineError, did_you_mean
-from toolkit.format.schema import IMAGE_TYPE, RAW_IMAGE_TYPE, Column, Kind
+from toolkit.format.schema import Column, Kind
 from toolkit.pipelines.arrays import convert_numbers
 from toolkit.pipelines.image.compiled import CompiledImage
 from toolkit.pipelines.image.steps import DecodeImage, ImageStep, Normalize
+from toolkit.pipelines.media import held_medium
 from toolkit.pipelines.slots import Slot
 from toolkit.pipelines.spec import step_text
 from toolkit.pipelines.state import State, ValueKind
@@ -94,10 +95,9 @@ def compile_slots(
 def stored_state(column: Column, dtype: pa.DataType) -> State:
     """Return what the values of a column are."""
     name = str(dtype) if column.kind is Kind.VALUE else column.kind.value
-    if dtype == IMAGE_TYPE:
-        return State(ValueKind.IMAGE, column=name)
-    if dtype == RAW_IMAGE_TYPE:
-        return State(ValueKind.RAW_IMAGE, column=name)
+    held = held_medium(column.kind, dtype, by_type=True)
+    if held is not None:
+        return held.medium.state(held.form, name)
     if dtype in _BINARY:
         return State(ValueKind.BYTES, column=name)
     if dtype in _TEXT:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from toolkit.errors import UsageError, did_you_mean
-from toolkit.format.schema import IMAGE_TYPE, Column, Kind, image_column, label_column, stored_type
+from toolkit.format.media import IMAGE_TYPE
+from toolkit.format.schema import Column, Kind, image_column, label_column, stored_type
 from toolkit.sources.options import SourceOptions
 
 __all__ = ["Chosen", "Field", "choose_fields", "make_column"]

@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from toolkit.errors import UsageError
 from toolkit.format.arrays import to_array
-from toolkit.format.schema import IMAGE_TYPE, KEY, image_column, label_column
+from toolkit.format.media import IMAGE_TYPE
+from toolkit.format.schema import KEY, image_column, label_column
 from toolkit.sources.base import ROW_OVERHEAD_BYTES, Rows, Slice, Source, Survey, rows_schema
 from toolkit.sources.entries import NO_LABEL, Entries
 from toolkit.sources.imagefolder import ImageFolderOptions, scan_imagefolder

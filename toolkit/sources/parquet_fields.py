@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from toolkit.errors import SourceError, UsageError
-from toolkit.format.schema import IMAGE_TYPE, Column, Kind
+from toolkit.format.media import IMAGE_TYPE
+from toolkit.format.schema import Column, Kind
 from toolkit.sources.classes import check_class_names
 from toolkit.sources.fields import Chosen, Field, choose_fields, make_column
 from toolkit.sources.imagefolder import LabelMode

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from toolkit.errors import did_you_mean
 from toolkit.format.arrays import bits_buffer, bool_array, numbers, to_array, truths, valid_rows, value_offsets
-from toolkit.format.schema import IMAGE_TYPE, Kind, stored_type
+from toolkit.format.media import IMAGE_TYPE
+from toolkit.format.schema import Kind, stored_type
 from toolkit.format.sizes import row_bytes
 from toolkit.sources.base import LARGEST_VALUE, too_large
 from toolkit.sources.contents import UnfitError, check_json, check_tensor

@@ -14,7 +14,8 @@ import pyarrow as pa
 
 from toolkit.errors import SourceError, UsageError
 from toolkit.format.arrays import bool_array, to_array
-from toolkit.format.schema import IMAGE_TYPE, Kind
+from toolkit.format.media import IMAGE_TYPE
+from toolkit.format.schema import Kind
 from toolkit.sources.base import (
     PIECE_BYTES,
     ROW_OVERHEAD_BYTES,

@@ -12,7 +12,8 @@ from dataclasses import replace
 import pyarrow as pa
 
 from toolkit.errors import UsageError
-from toolkit.format.schema import IMAGE_TYPE, Kind
+from toolkit.format.media import IMAGE_TYPE
+from toolkit.format.schema import Kind
 from toolkit.sources.contents import UnfitError, check_json, check_tensor, text_of
 from toolkit.sources.fields import Chosen, Field, choose_fields
 from toolkit.sources.images import NotAnImageError, check_image

@@ -20,7 +20,8 @@ from toolkit.checks.verify import Level, verify
 from toolkit.cli.main import run
 from toolkit.errors import CorruptShardError, SampleError
 from toolkit.format.encodings import ImageEncoding
-from toolkit.format.schema import RAW_IMAGE_TYPE, image_column
+from toolkit.format.media import RAW_IMAGE_TYPE
+from toolkit.format.schema import image_column
 from toolkit.pack.job import PackJob
 from toolkit.pack.run import pack
 

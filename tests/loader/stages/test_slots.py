@@ -16,7 +16,7 @@ from pictures import encode, picture
 import toolkit
 from toolkit import slot
 from toolkit.errors import SampleError
-from toolkit.format.schema import IMAGE_TYPE, RAW_IMAGE_TYPE
+from toolkit.format.media import IMAGE_TYPE, RAW_IMAGE_TYPE
 
 Commit = Callable[..., str]
 

@@ -19,9 +19,10 @@ from toolkit.format.layout import (
     leaf_layouts,
     leaf_name,
 )
-from toolkit.format.schema import IMAGE_TYPE, KEY, Column, Kind
+from toolkit.format.schema import KEY, Column
+from toolkit.loader.dataset.decoded import DecodedColumn
 from toolkit.loader.dataset.fetch import Fetcher, Located
-from toolkit.loader.dataset.raw_images import raw_images, raw_pixels
+from toolkit.pipelines.media import held_medium
 
 __all__ = ["Samples"]
 
@@ -39,10 +40,12 @@ _NUMBERS = {
     pa.float64(): "d",
 }
 
+_Read = Callable[[str, Located], Any]
+
 
 class Samples:
-    """Reads whole samples of a split: the key and the given columns. Images come as their stored bytes, raw ones as
-    uint8 (height, width, 3).
+    """Reads whole samples of a split: the key and the given columns. Media come as their stored bytes, or as the array
+    that is stored: raw images as uint8 (height, width, 3).
 
     Usual types are read natively; any other through Arrow.
     """
@@ -50,17 +53,23 @@ class Samples:
     def __init__(self, fetcher: Fetcher, schema: pa.Schema, columns: Sequence[Column]) -> None:
         self._fetcher = fetcher
         self._leaves: list[str] = []
-        self._others: dict[str, Callable[[str, Located], Any]] = {}
+        self._others: dict[str, _Read] = {}
         self._reader = SampleReader(fetcher.locator)
         layouts, leaves = column_layouts(schema), leaf_layouts(schema)
-        images = {column.name for column in columns if column.kind is Kind.IMAGE}
-        for name in (KEY, *(column.name for column in columns)):
-            encoded = name in images and schema.field(name).type == IMAGE_TYPE
-            leaf = leaf_name(name, "bytes") if encoded else name
-            self._leaves.append(leaf)
-            self._add(name, leaves[leaf] if leaf in leaves else layouts[name], name in images)
+        self._add(KEY, KEY, layouts[KEY], self._value)
+        for column in columns:
+            name, dtype = column.name, schema.field(column.name).type
+            held = held_medium(column.kind, dtype)
+            if held is None:
+                self._add(name, name, layouts[name], self._value)
+            elif held.form.is_decoded:
+                self._add(name, name, layouts[name], _ArrayReader(DecodedColumn(fetcher, name, held)))
+            else:
+                leaf = leaf_name(name, held.form.payload)
+                self._add(name, leaf, leaves[leaf], self._value)
 
-    def _add(self, name: str, layout: Layout, image: bool) -> None:
+    def _add(self, name: str, leaf: str, layout: Layout, read: _Read) -> None:
+        self._leaves.append(leaf)
         match layout:
             case VariableLayout(type=dtype, validity=validity, offsets=offsets, data=data, offset_width=width):
                 code = TEXT if dtype in (pa.string(), pa.large_string()) else BINARY
@@ -71,7 +80,7 @@ class Samples:
                 self._reader.add(name, BOOL, validity, 0, data, 0)
             case _:
                 self._reader.add(name, OTHER, np.empty(0, np.int32), 0, 0, 0)
-                self._others[name] = self._raw_image if image else self._value
+                self._others[name] = read
 
     def read(self, row: int) -> dict[str, Any]:
         """Return row `row` of the split. Raises CorruptShardError."""
@@ -89,7 +98,14 @@ class Samples:
     def _value(self, column: str, located: Located) -> Any:
         return self._fetcher.values(column, located)[0]
 
-    def _raw_image(self, column: str, located: Located) -> Any:
-        pixels = raw_pixels(self._fetcher, column, located, FetchBuffer())
-        image = next(raw_images(self._fetcher, column, located, pixels))
-        return None if image is None else image.copy()
+
+class _ArrayReader:
+    """Reads one array of a medium that is stored decoded, into memory of its own."""
+
+    def __init__(self, column: DecodedColumn) -> None:
+        self._column = column
+
+    def __call__(self, column: str, located: Located) -> Any:
+        payloads = self._column.payloads(located, FetchBuffer())
+        array = next(self._column.arrays(located, payloads))
+        return None if array is None else array.copy()

@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from toolkit.format.layout import leaf_name
-from toolkit.format.schema import IMAGE_TYPE, RAW_IMAGE_TYPE, Column, Kind
+from toolkit.format.schema import Column
+from toolkit.loader.dataset.decoded import DecodedColumn
 from toolkit.loader.dataset.fetch import Fetcher
 from toolkit.loader.engine.stats import LoaderStats
 from toolkit.loader.stages.bytes_stage import BytesStage
@@ -20,6 +21,7 @@ from toolkit.loader.stages.slot_stage import ImageStage, SlotStage
 from toolkit.loader.stages.stage import ColumnStage, Part, WorkerMemory, allocate, block_bytes, missing_value
 from toolkit.memory.pool import Lend
 from toolkit.pipelines.build import CompiledSlot
+from toolkit.pipelines.media import held_medium
 
 __all__ = ["make_stages"]
 
@@ -63,29 +65,31 @@ def make_stages(
     stages: list[ColumnStage] = []
     for column in columns:
         slots = [each for each in compiled if each.slot.column == column.name]
-        stages += [_slot_stage(each, schema, fetcher, stats, seed) for each in slots]
+        dtype = schema.field(column.name).type
+        stages += [_slot_stage(each, column, dtype, fetcher, stats, seed) for each in slots]
         if not slots:
-            stages.append(_stored_stage(column, schema.field(column.name).type, fetcher, stats))
+            stages.append(_stored_stage(column, dtype, fetcher, stats))
     return stages
 
 
 def _stored_stage(column: Column, dtype: pa.DataType, fetcher: Fetcher, stats: LoaderStats) -> ColumnStage:
-    if column.kind is Kind.IMAGE and dtype == IMAGE_TYPE:
-        return BytesStage(column.name, leaf_name(column.name, "bytes"), fetcher, stats)
+    held = held_medium(column.kind, dtype)
+    if held is not None and not held.form.is_decoded:
+        return BytesStage(column.name, leaf_name(column.name, held.form.payload), fetcher, stats)
     if dtype in BINARY_TYPES:
         return BytesStage(column.name, column.name, fetcher, stats)
-    return StoredStage(make_reader(column.name, dtype, fetcher, image=column.kind is Kind.IMAGE), fetcher, stats)
+    return StoredStage(make_reader(column.name, dtype, held, fetcher), fetcher, stats)
 
 
 def _slot_stage(
-    compiled: CompiledSlot, schema: pa.Schema, fetcher: Fetcher, stats: LoaderStats, seed: int
+    compiled: CompiledSlot, column: Column, dtype: pa.DataType, fetcher: Fetcher, stats: LoaderStats, seed: int
 ) -> ColumnStage:
-    column = compiled.slot.column
-    dtype = schema.field(column).type
-    reader = make_reader(column, dtype, fetcher, as_bytes=compiled.reads_bytes)
+    held = held_medium(column.kind, dtype, by_type=True)
+    reader = make_reader(column.name, dtype, held, fetcher, as_bytes=compiled.reads_bytes)
     if compiled.image is None:
         return SlotStage(compiled, reader, seed, stats)
-    if dtype == RAW_IMAGE_TYPE:
-        return RawImageStage(compiled, compiled.image, leaf_name(column, "pixels"), reader, seed, stats)
-    leaf = leaf_name(column, "bytes") if dtype == IMAGE_TYPE else column
+    if held is not None and held.form.is_decoded:
+        pixels = DecodedColumn(fetcher, column.name, held)
+        return RawImageStage(compiled, compiled.image, pixels, reader, seed, stats)
+    leaf = column.name if held is None else leaf_name(column.name, held.form.payload)
     return ImageStage(compiled, compiled.image, leaf, reader, seed, stats)

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from toolkit._native.image.program import ImageError
 from toolkit._native.shards.chunks import READ_OK
+from toolkit.loader.dataset.decoded import DecodedColumn, Sizes
 from toolkit.loader.dataset.fetch import Variable
-from toolkit.loader.dataset.raw_images import RawSizes, raw_images, raw_sizes
 from toolkit.loader.engine.stats import LoaderStats
 from toolkit.loader.stages.readers import ColumnReader
 from toolkit.loader.stages.slot_stage import ImageStage
@@ -28,7 +28,7 @@ __all__ = ["RawImageStage"]
 class _Pixels(Variable):
     """Fetched pixels with their sizes."""
 
-    sizes: RawSizes
+    sizes: Sizes
 
 
 class RawImageStage(ImageStage):
@@ -38,12 +38,13 @@ class RawImageStage(ImageStage):
         self,
         compiled: CompiledSlot,
         image: CompiledImage,
-        leaf: str,
+        pixels: DecodedColumn,
         reader: ColumnReader,
         seed: int,
         stats: LoaderStats,
     ) -> None:
-        super().__init__(compiled, image, leaf, reader, seed, stats)
+        super().__init__(compiled, image, pixels.leaf, reader, seed, stats)
+        self._pixels = pixels
         self._windows = plain_windows(compiled.slot.steps)
         if self._windows is not None:
             self.largest_part = ColumnStage.largest_part
@@ -59,11 +60,11 @@ class RawImageStage(ImageStage):
 
     def _cut(self, windows: Windows, out: NDArray[np.uint8], part: Part) -> bool:
         """Copy the windows of the part's images to `out`; False, and nothing done, when an image is not sound."""
-        sizes = raw_sizes(self._fetcher, self._compiled.slot.column, part.located)
+        sizes = self._pixels.sizes(part.located)
         found = self._fetcher.find(self._leaf, part.located)
-        height, width = sizes.height.astype(np.int64), sizes.width.astype(np.int64)
+        height, width, channels = sizes.shapes.T
         pixels = height * width
-        sound = (found.lengths == 3 * pixels) & (sizes.channels == 3) & ~sizes.missing & (np.minimum(height, width) > 0)
+        sound = (found.lengths == 3 * pixels) & (channels == 3) & ~sizes.missing & (np.minimum(height, width) > 0)
         if not (sound & (found.statuses == READ_OK) & (pixels <= windows.max_pixels)).all():
             return False
         first_row, rows, top = windows.side(height, vertical=True)
@@ -75,7 +76,7 @@ class RawImageStage(ImageStage):
 
     def _fetch(self, part: Part, memory: WorkerMemory) -> _Pixels:
         pixels = super()._fetch(part, memory)
-        sizes = raw_sizes(self._fetcher, self._compiled.slot.column, part.located)
+        sizes = self._pixels.sizes(part.located)
         return _Pixels(pixels.addresses, np.where(sizes.missing, -1, pixels.lengths), pixels.buffer, sizes)
 
     def _decode(
@@ -83,13 +84,13 @@ class RawImageStage(ImageStage):
     ) -> list[Failure]:
         assert isinstance(images, _Pixels)
         if not isinstance(out, list):
-            sizes = images.sizes.shapes(run)
+            sizes = images.sizes.shapes[run]
             if (images.lengths[run] == sizes.prod(1)).all() and (sizes[:, 2] == 3).all() and (sizes > 0).all():
                 return self._image.run_raw(images.addresses[run], sizes, out, memory.scratch, keys)
         # One by one: for images of any size, and for the error that names the one whose pixels don't fit.
         located = part.located.part(run)
         pixels = Variable(images.addresses[run], images.lengths[run], images.buffer)
-        pictures = raw_images(self._fetcher, self._compiled.slot.column, located, pixels)
+        pictures = self._pixels.arrays(located, pixels)
         for i, picture in enumerate(picture for picture in pictures if picture is not None):
             try:
                 out[i] = self._image.apply(picture, memory.scratch, None if keys is None else int(keys[i]))

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from toolkit._native.shards.chunks import FetchBuffer
 from toolkit.format.layout import leaf_name
-from toolkit.format.schema import IMAGE_TYPE, RAW_IMAGE_TYPE
+from toolkit.loader.dataset.decoded import DecodedColumn
 from toolkit.loader.dataset.fetch import Fetcher, Located
-from toolkit.loader.dataset.raw_images import raw_images, raw_pixels
+from toolkit.pipelines.media import Held
 
 __all__ = ["BINARY_TYPES", "ColumnReader", "Stored", "make_reader"]
 
@@ -88,15 +88,17 @@ class _BytesReader(ColumnReader):
         return Stored(values, _there(taken), sum(len(t) for t in taken if t is not None))
 
 
-class _RawImageReader(ColumnReader):
-    """Images that are stored as pixels: uint8 (height, width, 3)."""
+class _ArrayReader(ColumnReader):
+    """Arrays of a medium that is stored decoded."""
+
+    def __init__(self, column: str, held: Held, fetcher: Fetcher) -> None:
+        super().__init__(column, fetcher)
+        self._arrays = DecodedColumn(fetcher, column, held)
 
     def read(self, located: Located, buffer: FetchBuffer) -> Stored:
-        pixels = raw_pixels(self.fetcher, self.column, located, buffer)
-        values = [
-            None if image is None else image.copy() for image in raw_images(self.fetcher, self.column, located, pixels)
-        ]
-        return Stored(values, _there(values), int(pixels.lengths[pixels.lengths > 0].sum()))
+        payloads = self._arrays.payloads(located, buffer)
+        values = [None if array is None else array.copy() for array in self._arrays.arrays(located, payloads)]
+        return Stored(values, _there(values), int(payloads.lengths[payloads.lengths > 0].sum()))
 
 
 class _ValueReader(ColumnReader):
@@ -108,16 +110,16 @@ class _ValueReader(ColumnReader):
 
 
 def make_reader(
-    column: str, dtype: pa.DataType, fetcher: Fetcher, *, as_bytes: bool = False, image: bool = True
+    column: str, dtype: pa.DataType, held: Held | None, fetcher: Fetcher, *, as_bytes: bool = False
 ) -> ColumnReader:
-    """Return the reader of a column of that stored type.
+    """Return the reader of a column of that stored type; `held` is the medium it holds.
 
-    `as_bytes` reads text as its UTF-8 bytes; `image` takes a struct that could be an image for one.
+    `as_bytes` reads text as its UTF-8 bytes.
     """
-    if dtype == IMAGE_TYPE and image:
-        return _BytesReader(column, leaf_name(column, "bytes"), False, fetcher)
-    if dtype == RAW_IMAGE_TYPE and image:
-        return _RawImageReader(column, fetcher)
+    if held is not None:
+        if held.form.is_decoded:
+            return _ArrayReader(column, held, fetcher)
+        return _BytesReader(column, leaf_name(column, held.form.payload), False, fetcher)
     if dtype in _TEXT or dtype in BINARY_TYPES:
         return _BytesReader(column, column, dtype in _TEXT and not as_bytes, fetcher)
     if pa.types.is_boolean(dtype):
