@@ -14,7 +14,7 @@
 
 #include "shards/chunks/chunks.h"
 #include "image/encode/encode.h"
-#include "image/program/image.h"
+#include "../fuzz/ops.h"
 
 #define THREADS 8
 #define LENGTH (5 * TK_CHUNK_BYTES + 100)
@@ -81,9 +81,9 @@ static void read_some(uint64_t *state)
     __atomic_fetch_add(&faults, status == TK_READ_FAULT, __ATOMIC_RELAXED);
 }
 
-static img_op ops[] = {{.kind = IMG_RESIZE, .filter = IMG_BILINEAR, .height = 20, .width = 24}};
-static const img_program program = {
-    .ops = ops, .op_count = 1, .max_pixels = 1 << 20, .max_bytes = 1 << 20, .layout = {.channels = 3, .item = 1}};
+static img_op op;
+static img_program program = {
+    .ops = &op, .op_count = 1, .max_pixels = 1 << 20, .max_bytes = 1 << 20, .layout = {.channels = 3, .item = 1}};
 
 static void decode(img_scratch *scratch, uint8_t *out)
 {
@@ -159,6 +159,8 @@ int main(int count, char **arguments)
         picture[i] = (uint8_t)(i * i / 3000);
     expect(enc_jpeg(&jpeg, picture, 48, 64, 90, message) == ENC_OK, "no picture");
     expect(img_choose_kernels("") == 0, "no loops");
+    int64_t params[OP_PARAMS];
+    make_op(&op, "resize", params, (int64_t[]){20, 24, 1}); /* height, width, bilinear */
     img_scratch *scratch = img_scratch_new();
     decode(scratch, expected);
     img_scratch_free(scratch);

@@ -65,7 +65,9 @@ class ImageMaker:
         self._short_side = short_side
         self._step = replace(DEFAULT_DECODE, max_bytes=_MOST_BYTES, max_pixels=max_pixels)  # else as a loader does
         self._as_it_is = ImageProgram([], max_pixels=max_pixels)
-        self._smaller = ImageProgram([("resize_short", short_side or 1, "bilinear")], max_pixels=max_pixels)
+        self._smaller = ImageProgram(
+            [("resize_short", {"size": short_side or 1, "filter": "bilinear"})], max_pixels=max_pixels
+        )
         self._tools = _Tools()
 
     def make(self, encoded: memoryview) -> StoredImage:

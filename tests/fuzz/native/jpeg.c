@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "image/program/image.h"
+#include "../ops.h"
 
 #define SIDE 4096
 #define MOST_PIXELS 40000
@@ -50,7 +50,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     data += 3;
     size -= 3;
     img_op ops[2];
-    memset(ops, 0, sizeof ops);
+    int64_t cropped[OP_PARAMS], resized[OP_PARAMS];
     img_program program = {.ops = ops, .max_pixels = MOST_PIXELS, .max_bytes = 1 << 20, .mode = how & 3};
     if (program.mode == 3)
         program.mode = IMG_RGB;
@@ -58,13 +58,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     program.layout.item = 1;
     program.exif = how >> 2 & 1;
     program.tolerant = how >> 3 & 1;
-    if (how & 16) {
-        ops[program.op_count++] = (img_op){.kind = IMG_CROP, .top = where >> 4, .left = where & 15,
-                                           .height = 1 + (what & 31), .width = 1 + (what >> 3)};
-    }
+    if (how & 16)
+        make_op(&ops[program.op_count++], "crop", cropped, (int64_t[]){where >> 4, where & 15, 1 + (what & 31), 1 + (what >> 3)});
     if (how & 32)
-        ops[program.op_count++] =
-            (img_op){.kind = IMG_RESIZE, .filter = what & 3, .height = 1 + (where & 31), .width = 1 + (where >> 3)};
+        make_op(&ops[program.op_count++], "resize", resized, (int64_t[]){1 + (where & 31), 1 + (where >> 3), what & 3});
     uint8_t *exact = malloc(size);
     memcpy(exact, data, size);
     int64_t bytes = 0, others = 0;

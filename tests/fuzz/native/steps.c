@@ -1,10 +1,10 @@
 /* Any steps on any pixels: every set of loops gives the same bytes, within the memory that it was given.
  *
- * Numbers of steps are those that image.pyx lets through. */
+ * Steps are those of the table, with values within the bounds of their fields. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "image/program/image.h"
+#include "../ops.h"
 
 #define MOST_PIXELS 60000
 
@@ -19,38 +19,58 @@ static uint32_t take(uint32_t below)
     return value % below;
 }
 
-static img_op step(void)
+static double between(double low, double high)
 {
-    img_op op;
-    memset(&op, 0, sizeof op);
-    op.kind = (int32_t)take(12);
-    op.filter = (int32_t)take(4);
-    op.height = 1 + take(op.kind == IMG_RESIZE_SHORT || op.kind == IMG_RESIZE_LONG ? 150 : 260);
-    op.width = 1 + take(200);
-    op.top = (int64_t)take(120) - 40;
-    op.left = (int64_t)take(120) - 40;
-    op.id = take(5);
-    op.fill = (int32_t)take(256);
-    op.channels = take(2) ? 3 : 1;
-    if (op.kind == IMG_PAD_AROUND) {
-        op.top = take(30), op.left = take(30), op.bottom = take(30), op.right = take(30);
-        op.height = op.width = 0;
-    } else if (op.kind == IMG_RANDOM_RESIZED_CROP) {
-        op.low[0] = take(100) / 100.0, op.high[0] = op.low[0] + take(200) / 100.0;
-        op.low[1] = (1 + take(300)) / 100.0, op.high[1] = op.low[1] * (1 + take(1000) / 100.0);
-    } else if (op.kind == IMG_HFLIP || op.kind == IMG_VFLIP) {
-        op.low[0] = take(3) / 2.0;
-    } else if (op.kind == IMG_COLOR_JITTER) {
-        for (int i = 0; i < 4; i++) {
-            const double edges[] = {0.0, 1e6, 1e3, 2.0};
-            op.used[i] = (int32_t)take(2);
-            op.low[i] = i == 3 ? take(100) / 100.0 - 0.5 : take(200) / 100.0;
-            op.high[i] = i == 3 ? 0.5 : take(4) == 0 ? edges[take(4)] : op.low[i];
-            if (op.high[i] < op.low[i])
-                op.high[i] = op.low[i];
-        }
+    static const double parts[] = {0.0, 1.0, 0.5, 0.25, 1e-3};
+    return take(3) ? low + (high - low) * parts[take(5)] : low + (high - low) * take(65536) / 65535.0;
+}
+
+/* A value within the bounds of a field; sizes small ones, so that most pictures are within MOST_PIXELS. */
+static void fill(const img_field *field, uint8_t *place)
+{
+    img_range range = {0};
+    int64_t whole = 0;
+    double number;
+    switch (field->type) {
+    case IMG_INTEGER:
+        whole = (int64_t)(field->high <= 300 ? field->high : 260);
+        whole = (int64_t)(field->low > -40 ? field->low : -40) + take((uint32_t)whole);
+        whole = whole > (int64_t)field->high ? (int64_t)field->high : whole;
+        memcpy(place, &whole, sizeof whole);
+        break;
+    case IMG_CHOICE:
+        while (field->words[whole] != NULL)
+            whole++;
+        whole = take((uint32_t)whole);
+        memcpy(place, &whole, sizeof whole);
+        break;
+    case IMG_NUMBER:
+        number = between(field->low, field->high);
+        memcpy(place, &number, sizeof number);
+        break;
+    default:
+        range.given = field->type == IMG_RANGE || take(2);
+        const double high = take(2) && field->high > 4 ? 4 : field->high;
+        range.low = between(field->low, high);
+        range.high = between(range.low, high);
+        memcpy(place, &range, sizeof range);
     }
-    return op;
+}
+
+/* Any step of the table. */
+static int step(img_op *op, void *params)
+{
+    int64_t count = 0;
+    while (img_op_kind_at(count) != NULL)
+        count++;
+    op->kind = img_op_kind_at(take((uint32_t)count));
+    op->params = params;
+    op->id = take(5);
+    if (op->kind->params_size > OP_PARAMS * sizeof(int64_t))
+        abort();
+    for (const img_field *field = op->kind->fields; field->name != NULL; field++)
+        fill(field, (uint8_t *)params + field->offset);
+    return op->kind->check == NULL || op->kind->check(params) == NULL;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -60,19 +80,20 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (scratch == NULL)
         scratch = img_scratch_new();
     img_op ops[6];
+    int64_t params[6][OP_PARAMS];
     img_program program = {.ops = ops, .max_pixels = MOST_PIXELS, .mode = (int32_t)take(3)};
     const int channels = take(3) == 0 ? 1 : take(2) ? 3 : 4;
     const int64_t height = 1 + take(200), width = 1 + take(300);
     const uint64_t key = take(4);
-    int wanted = program.mode == IMG_RGB ? 3 : program.mode == IMG_GRAY ? 1 : 4;
+    img_shape shape = {0, 0, program.mode == IMG_RGB ? 3 : program.mode == IMG_GRAY ? 1 : 4};
     program.op_count = take(6);
     for (int64_t i = 0; i < program.op_count; i++) {
-        ops[i] = step();
-        if (ops[i].kind == IMG_GRAYSCALE)
-            wanted = ops[i].channels;
-        if (ops[i].kind == IMG_GRAYSCALE && program.mode == IMG_RGBA)
+        if (!step(&ops[i], params[i]))
             return 0;
+        if (ops[i].kind->follow != NULL)
+            ops[i].kind->follow(ops[i].params, &shape);
     }
+    const int wanted = shape.channels;
     static const int items[] = {1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8};
     program.layout.dtype = (int32_t)take(11);
     program.layout.item = items[program.layout.dtype];

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator
 
@@ -270,7 +271,10 @@ def test_properties() -> None:
     program = build([(256, 0, 0), (0, 10, 20)])
     assert program.output_shape == (10, 20, 3)
     assert program.output_dtype == np.uint8
-    assert program.ops == (("resize_short", 256, "bilinear"), ("center_crop", 10, 20))
+    assert program.ops == (
+        ("resize_short", {"size": 256, "filter": "bilinear"}),
+        ("center_crop", {"height": 10, "width": 20}),
+    )
     assert not program.random
     assert build([(0, 10, 20), (5, 0, 0)]).output_shape == (5, 10, 3)
     assert build([(5, 0, 0)]).output_shape is None
@@ -279,35 +283,75 @@ def test_properties() -> None:
 
 
 RANGE = (0.5, 1.5)
+NO_JITTER = {"brightness": None, "contrast": None, "saturation": None, "hue": None, "id": 0}
+RESIZED_CROP = {"height": 5, "width": 5, "scale": RANGE, "ratio": RANGE, "filter": "bilinear", "id": 0}
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "words"),
+    [
+        ("resize_short", {"size": -1, "filter": "bilinear"}, "size must be 1 to 65535, not -1"),
+        ("resize_short", {"size": 0, "filter": "bilinear"}, "size must be"),
+        ("resize_short", {"size": 70000, "filter": "bilinear"}, "size must be"),
+        ("resize_short", {"size": 7.5, "filter": "bilinear"}, "size 'float' object"),
+        ("resize_short", {"size": 7, "filter": "box"}, "filter must be one of nearest, bilinear, bicubic, lanczos"),
+        ("resize_short", {"size": 7}, "filter is missing"),
+        ("resize_short", {"size": 7, "filter": "bilinear", "id": 1}, "no field is called 'id': there are filter, size"),
+        ("resize", {"height": 7, "width": 0, "filter": "bilinear"}, "width must be"),
+        ("center_crop", {"height": 5, "width": 0}, "width must be"),
+        ("center_crop", {"height": 60000, "width": 60000}, "height and width make more than"),
+        ("crop", {"top": 0, "left": 70000, "height": 5, "width": 5}, "left must be -65535 to 65535, not 70000"),
+        ("random_crop", {"height": 5, "width": 5}, "id is missing"),
+        ("random_crop", {"height": 5, "width": 5, "id": -1}, "id must be"),
+        ("random_crop", {"height": 5, "width": 5, "id": 2**64}, "id must be"),
+        ("random_resized_crop", RESIZED_CROP | {"scale": (0.5, 0.1)}, "scale must be a range that goes up"),
+        ("random_resized_crop", RESIZED_CROP | {"scale": None}, "scale 'NoneType' object"),
+        (
+            "random_resized_crop",
+            RESIZED_CROP | {"ratio": (0.0, 1.0)},
+            "ratio must be a range that goes up, within 1e-06",
+        ),
+        ("pad", {"top": 1, "left": 1, "bottom": -1, "right": 1, "fill": 0}, "bottom must be"),
+        ("pad", {"top": 1, "left": 1, "bottom": 1, "right": 1, "fill": 256}, "fill must be 0 to 255, not 256"),
+        ("hflip", {"p": 1.5, "id": 0}, "p must be 0 to 1, not 1.5"),
+        ("vflip", {"p": float("nan"), "id": 0}, "p must be"),
+        ("color_jitter", NO_JITTER | {"hue": RANGE}, "hue must be a range that goes up, within -0.5 to 0.5"),
+        ("color_jitter", NO_JITTER | {"brightness": (-1.0, 1.0)}, "brightness must be"),
+        ("color_jitter", {"brightness": None, "contrast": None, "saturation": None, "id": 0}, "hue is missing"),
+        ("grayscale", {"channels": 2}, "channels must be 1 or 3, not 2"),
+        ("grayscale", {"channels": 4}, "channels must be 1 to 3"),
+    ],
+)
+def test_a_bad_step_is_named(name: str, fields: dict[str, object], words: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(f"step 2 ({name}): {words}")):
+        image.ImageProgram([("grayscale", {"channels": 3}), (name, fields)])
+
+
+def test_unknown_steps_are_named() -> None:
+    with pytest.raises(ValueError, match=r"step 1: no step is called 'rotate': there are resize, "):
+        image.ImageProgram([("rotate", {"angle": 2})])
+    for bad in (("grayscale", 3), ("grayscale",), (3, {})):
+        with pytest.raises(ValueError, match=r"step 1 must be \(name, fields\)"):
+            image.ImageProgram([bad])
+    with pytest.raises(ValueError, match=r"step 2 \(center_crop\): results of 50x50 have more than max_pixels=2499"):
+        image.ImageProgram(
+            [("grayscale", {"channels": 3}), ("center_crop", {"height": 50, "width": 50})], max_pixels=2499
+        )
+
+
+def test_the_table_lists_what_a_program_takes() -> None:
+    table = image.op_table()
+    assert table["resize"] == ("axis", ("height", "width", "filter"))
+    assert table["color_jitter"] == ("statistic", ("brightness", "contrast", "saturation", "hue", "id"))
+    for name, (_, fields) in table.items():
+        with pytest.raises(ValueError, match=rf"step 1 \({name}\): {fields[0]} is missing"):
+            image.ImageProgram([(name, {})])
 
 
 @pytest.mark.parametrize(
     ("ops", "options"),
     [
-        ([("resize_short", -1, "bilinear")], {}),
-        ([("resize_short", 0, "bilinear")], {}),
-        ([("resize_short", 70000, "bilinear")], {}),
-        ([("resize_short", 7, "box")], {}),
-        ([("resize_short", 7)], {}),
-        ([("resize", 7, 0, "bilinear")], {}),
-        ([("center_crop", 5, 0)], {}),
-        ([("center_crop", 60000, 60000)], {}),
-        ([("crop", 0, 70000, 5, 5)], {}),
-        ([("random_crop", 5, 5, -1)], {}),
-        ([("random_crop", 5, 5, 2**64)], {}),
-        ([("random_resized_crop", 5, 5, (0.5, 0.1), RANGE, "bilinear", 0)], {}),
-        ([("random_resized_crop", 5, 5, RANGE, (0.0, 1.0), "bilinear", 0)], {}),
-        ([("pad", 1, 1, -1, 1, 0)], {}),
-        ([("pad", 1, 1, 1, 1, 256)], {}),
-        ([("hflip", 1.5, 0)], {}),
-        ([("vflip", float("nan"), 0)], {}),
-        ([("color_jitter", RANGE, RANGE, RANGE, RANGE, 0)], {}),
-        ([("color_jitter", (-1.0, 1.0), None, None, None, 0)], {}),
-        ([("color_jitter", None, None, None, 0)], {}),
-        ([("grayscale", 2)], {}),
-        ([("rotate", 2)], {}),
-        ([("grayscale", 1)] * 65, {}),
-        ([("center_crop", 50, 50)], {"max_pixels": 2499}),
+        ([("grayscale", {"channels": 1})] * 65, {}),
         ([], {"scale": SCALE}),
         ([], {"bias": BIAS}),
         ([], {"scale": (1, 2), "bias": BIAS}),
@@ -345,7 +389,7 @@ def test_bad_arguments() -> None:
     for sizes in ([[4, 4]], [[0, 4, 3]], [[4, 4, 2]], [[4, 4, 3], [4, 4, 3]]):
         with pytest.raises(ValueError, match=r"sizes|picture 0|length"):
             program.run_raw(one, np.array(sizes, np.int64), one, 48, scratch, statuses)
-    drawing = image.ImageProgram([("random_crop", 4, 4, 1)])
+    drawing = image.ImageProgram([("random_crop", {"height": 4, "width": 4, "id": 1})])
     with pytest.raises(ValueError, match="random"):
         drawing.run(one, lengths, one, 48, scratch, statuses)
     with pytest.raises(ValueError, match="random"):

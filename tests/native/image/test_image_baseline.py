@@ -16,7 +16,7 @@ from toolkit._native.image import program as image
 
 pytestmark = pytest.mark.skipif(image.simd_level() == "generic", reason="the decoder needs AVX2")
 
-CUT = [("resize_short", 40, "bilinear"), ("center_crop", 31, 33)]
+CUT = [("resize_short", {"size": 40, "filter": "bilinear"}), ("center_crop", {"height": 31, "width": 33})]
 
 
 @contextlib.contextmanager
@@ -55,7 +55,15 @@ def same_as_libjpeg(data: bytes, ops: list[tuple[object, ...]], **options: objec
 
 def window(width: int, height: int, draw: np.random.Generator) -> tuple[object, ...]:
     top, left = int(draw.integers(0, height)), int(draw.integers(0, width))
-    return ("crop", top, left, int(draw.integers(1, height - top + 1)), int(draw.integers(1, width - left + 1)))
+    return (
+        "crop",
+        {
+            "top": top,
+            "left": left,
+            "height": int(draw.integers(1, height - top + 1)),
+            "width": int(draw.integers(1, width - left + 1)),
+        },
+    )
 
 
 @settings(max_examples=150, deadline=None)
@@ -100,7 +108,7 @@ def test_all_of_a_large_picture(sampling: int) -> None:
     data = jpeg(photo(700, 500, 3), subsampling={0x11: 0, 0x21: 1, 0x22: 2}[sampling])
     assert same_as_libjpeg(data, []) == 1
     for eighths in (2, 5):
-        assert same_as_libjpeg(data, [("resize_short", 500 * eighths // 8, "bicubic")]) == 1
+        assert same_as_libjpeg(data, [("resize_short", {"size": 500 * eighths // 8, "filter": "bicubic"})]) == 1
 
 
 def test_blocks_that_are_full() -> None:
@@ -134,7 +142,7 @@ def test_every_flipped_byte_is_as_with_libjpeg(restart: int, tolerant: bool) -> 
         for value in (0x00, 0xFF, data[at] ^ 0x10, 0xD0, 0xD9):
             damaged = data[:at] + bytes([value]) + data[at + 1 :]
             again += not same_as_libjpeg(damaged, [], tolerant=tolerant)
-            same_as_libjpeg(damaged, [("center_crop", 9, 11)], tolerant=tolerant)
+            same_as_libjpeg(damaged, [("center_crop", {"height": 9, "width": 11})], tolerant=tolerant)
     assert again > 20  # many were found out by toolkit's decoder and given to libjpeg-turbo
 
 
@@ -191,7 +199,7 @@ def test_pixels_are_those_of_pil() -> None:
 @pytest.mark.parametrize("size", [300, 120, 70, 40])
 def test_fast_is_close_to_exact(subsampling: int, size: int) -> None:
     data = jpeg(photo(600, 451, 4, noise=4), subsampling=subsampling)
-    ops = [("resize_short", size, "bilinear")]
+    ops = [("resize_short", {"size": size, "filter": "bilinear"})]
     for options in ({}, {"mode": "gray"}, {"mode": "rgba"}):
         exact, _ = result(data, ops, **options)
         fast, decodes = result(data, ops, fast=True, **options)

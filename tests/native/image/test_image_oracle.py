@@ -94,8 +94,8 @@ def ops(stages: list[tuple[int, int, int]] | tuple[()] = ()) -> list[tuple[objec
     """Return the steps of (length of the shorter side, crop height, crop width) stages, 0 = absent."""
     made: list[tuple[object, ...]] = []
     for short, crop_h, crop_w in stages:
-        made += [("resize_short", short, "bilinear")] if short else []
-        made += [("center_crop", crop_h, crop_w)] if crop_h else []
+        made += [("resize_short", {"size": short, "filter": "bilinear"})] if short else []
+        made += [("center_crop", {"height": crop_h, "width": crop_w})] if crop_h else []
     return made
 
 

@@ -1,4 +1,4 @@
-"""What image.pyx uses of the image_*.c files; image.h says what it means."""
+"""What program.pyx uses of the C files; their headers say what it means."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
@@ -14,6 +14,7 @@ cdef extern from "image/program/image.h" nogil:
         IMG_CUT
         IMG_MESSAGE
         IMG_MAX_PIXELS
+        IMG_MAX_SIDE
         IMG_MAX_OPS
         IMG_MAX_SCANS
 
@@ -21,22 +22,6 @@ cdef extern from "image/program/image.h" nogil:
         IMG_RGB
         IMG_GRAY
         IMG_RGBA
-        IMG_NEAREST
-        IMG_BILINEAR
-        IMG_BICUBIC
-        IMG_LANCZOS
-        IMG_RESIZE
-        IMG_RESIZE_SHORT
-        IMG_RESIZE_LONG
-        IMG_CROP
-        IMG_CENTER_CROP
-        IMG_RANDOM_CROP
-        IMG_RANDOM_RESIZED_CROP
-        IMG_PAD_AROUND
-        IMG_HFLIP
-        IMG_VFLIP
-        IMG_COLOR_JITTER
-        IMG_GRAYSCALE
         IMG_U8
         IMG_I16
         IMG_U16
@@ -61,13 +46,46 @@ cdef extern from "image/program/image.h" nogil:
         img_room room
         int64_t own
 
+    ctypedef enum img_form:
+        IMG_AXIS
+        IMG_POINT
+        IMG_STATISTIC
+        IMG_PICTURE
+
+    ctypedef enum img_field_type:
+        IMG_INTEGER
+        IMG_NUMBER
+        IMG_RANGE
+        IMG_OPTIONAL_RANGE
+        IMG_CHOICE
+
+    ctypedef struct img_range:
+        int64_t given
+        double low, high
+
+    ctypedef struct img_field:
+        const char *name
+        img_field_type type
+        size_t offset
+        double low, high
+        const char *const *words
+
+    ctypedef struct img_shape:
+        int64_t height, width
+        int channels
+
+    ctypedef struct img_op_kind:
+        const char *name
+        img_form form
+        size_t params_size
+        const img_field *fields
+        int draws
+        const char *(*check)(const void *params)
+        void (*follow)(const void *params, img_shape *shape)
+
     ctypedef struct img_op:
-        int32_t kind, filter
-        int64_t top, left, height, width, bottom, right
-        int32_t fill, channels
-        int32_t used[4]
-        double low[4]
-        double high[4]
+        const img_op_kind *kind
+        const void *params
         uint64_t id
 
     ctypedef struct img_layout:
@@ -101,6 +119,8 @@ cdef extern from "image/program/image.h" nogil:
     ctypedef struct img_kernels:
         const char *name
 
+    const img_op_kind *img_op_kind_at(int64_t i)
+    const img_op_kind *img_find_op_kind(const char *name)
     img_scratch *img_scratch_new()
     void img_scratch_free(img_scratch *scratch)
     int64_t img_scratch_bytes(const img_scratch *scratch)

@@ -9,17 +9,18 @@ bilinear, up to 50 at hard edges with bicubic and lanczos); the oracles are in `
     numpy.asarray(picture)                                                       # without scale: uint8 HWC
     numpy.asarray(picture).transpose(2, 0, 1) * scale + bias                     # with scale: float32 CHW
 
-plan.c folds the steps into stages, run.c runs these row by row. Decoding is in jpeg.c (libjpeg-turbo),
+Steps stand in the table of ops.h; plan.c folds them into stages, run.c runs these row by row. Decoding is in jpeg.c (libjpeg-turbo),
 baseline.c and huffman.c (most JPEGs) and exif.c; resize in axis.c, resample.c and
-x86.c after Pillow and Pillow-SIMD; colours in colour.c; layout and dtype in pack.c. Pictures that are no
+x86.c after Pillow and Pillow-SIMD; layout and dtype in pack.c. Pictures that are no
 JPEG get a status; the caller decodes them with PIL.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t, uintptr_t
-from libc.stdlib cimport free
+from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
 import math
+import operator
 
 import numpy as np
 
@@ -32,13 +33,12 @@ TOO_LARGE = IMG_TOO_LARGE
 NO_MEMORY = IMG_NO_MEMORY
 CUT = IMG_CUT  # truncated, and the program takes that: the result is there, gray where the data lack something
 
-MAX_SIDE = 65535  # of a resize or crop: what a JPEG can hold
+MAX_SIDE = IMG_MAX_SIDE  # of a resize or crop: what a JPEG can hold
 MAX_PIXELS = IMG_MAX_PIXELS  # of a picture, whatever `max_pixels` allows
 MAX_OPS = IMG_MAX_OPS
 MAX_SCANS = IMG_MAX_SCANS  # of a JPEG; more are CORRUPT
 
 _MODES = {"rgb": (IMG_RGB, 3), "gray": (IMG_GRAY, 1), "rgba": (IMG_RGBA, 4)}
-_FILTERS = {"nearest": IMG_NEAREST, "bilinear": IMG_BILINEAR, "bicubic": IMG_BICUBIC, "lanczos": IMG_LANCZOS}
 # bfloat16 has no numpy dtype: its bits are handed out as uint16.
 _DTYPES = {
     "uint8": (IMG_U8, np.uint8), "int16": (IMG_I16, np.int16), "uint16": (IMG_U16, np.uint16),
@@ -202,14 +202,10 @@ cdef class ImageProgram:
     """A frozen list of steps; any number of threads may run one, each with its own Scratch.
 
     Args:
-        ops: One tuple a step, in order:
-            ("resize", height, width, filter), ("resize_short", size, filter), ("resize_long", size, filter),
-            ("crop", top, left, height, width), ("center_crop", height, width), ("random_crop", height, width, id),
-            ("random_resized_crop", height, width, (low, high) of scale, (low, high) of ratio, filter, id),
-            ("pad", top, left, bottom, right, fill), ("hflip", p, id), ("vflip", p, id),
-            ("color_jitter", brightness, contrast, saturation, hue, id), each None or (low, high), ("grayscale", channels).
-            They mean what toolkit/pipelines/image/steps.py says. filter is "nearest", "bilinear", "bicubic" or "lanczos";
-            id is a step's uint64, folded into the sample's key. Without steps pictures are only decoded.
+        ops: The steps, in order, each
+            (name, {field: value, ...}); op_table() lists them, and the files of program/ops/ say what each takes.
+            They mean what toolkit/pipelines/image/steps.py says. A range is (low, high), or None where a step may lack it;
+            id is a random step's uint64, folded into the sample's key. Without steps pictures are only decoded.
         mode: "rgb", "gray" or "rgba": what pictures are decoded to.
         dtype: Of the results; "bfloat16" comes as uint16. Values out of its range become its nearest.
         layout: "hwc" or "chw".
@@ -223,11 +219,11 @@ cdef class ImageProgram:
         tolerant: Truncated data are no error: the status is CUT.
 
     Raises:
-        ValueError: An argument is out of range.
+        ValueError: An argument is out of range; of a step, the message names its number and the field.
     """
 
     cdef img_program program
-    cdef img_op ops_memory[IMG_MAX_OPS]
+    cdef list blocks
     cdef readonly tuple ops
     cdef readonly object output_dtype
     cdef readonly bint random
@@ -236,7 +232,7 @@ cdef class ImageProgram:
     def __cinit__(self, ops, *, str mode="rgb", str dtype="uint8", str layout="hwc", scale=None, bias=None,
                   max_pixels=1 << 27, max_bytes=2**63 - 1, bint exif=True, bint icc=False, bint fast=False,
                   bint tolerant=False):
-        self.ops = tuple(tuple(op) for op in ops)
+        self.ops, self.blocks = tuple(tuple(op) for op in ops), []
         if len(self.ops) > MAX_OPS:
             raise ValueError(f"{len(self.ops)} steps are more than {MAX_OPS}")
         if (scale is None) != (bias is None):
@@ -254,14 +250,7 @@ cdef class ImageProgram:
         self.output_dtype = np.dtype(item)
         self.program.layout.item = self.output_dtype.itemsize
         self.program.layout.chw = layout == "chw"
-        self.program.ops = self.ops_memory
-        self.program.op_count = len(self.ops)
-        for i, op in enumerate(self.ops):
-            try:
-                _fill_op(&self.ops_memory[i], op)
-            except (TypeError, ValueError, KeyError, OverflowError) as error:
-                raise ValueError(f"step {i + 1} {op}: {error}") from error
-            self._follow(&self.ops_memory[i])
+        self._add_ops(self.ops)
         self.program.layout.normalise = scale is not None
         channels = self.program.layout.channels
         for c, (factor, offset) in enumerate(zip(_floats(scale, channels, "scale", 1.0),
@@ -269,27 +258,44 @@ cdef class ImageProgram:
             self.program.layout.scale[c] = factor
             self.program.layout.bias[c] = offset
 
-    cdef int _follow(self, const img_op *op) except -1:
-        """Keep track of the result's size, 0 where it depends on the picture, and of its channels."""
-        kind = op.kind
-        if kind in (IMG_RESIZE, IMG_CROP, IMG_CENTER_CROP, IMG_RANDOM_CROP, IMG_RANDOM_RESIZED_CROP):
-            self.out_h, self.out_w = op.height, op.width
-        elif kind == IMG_PAD_AROUND and self.out_h > 0:
-            self.out_h += op.top + op.bottom
-            self.out_w += op.left + op.right
-        elif kind in (IMG_RESIZE_SHORT, IMG_RESIZE_LONG) and self.out_h > 0:
-            short, long_ = min(self.out_h, self.out_w), max(self.out_h, self.out_w)
-            other = max(1, op.height * (long_ if kind == IMG_RESIZE_SHORT else short)
-                        // (short if kind == IMG_RESIZE_SHORT else long_))
-            height_is_size = (self.out_w > self.out_h) == (kind == IMG_RESIZE_SHORT)
-            self.out_h = op.height if height_is_size else other
-            self.out_w = other if height_is_size else op.height
-        elif kind == IMG_GRAYSCALE:
-            self.program.layout.channels = op.channels
-        self.random |= kind in (IMG_RANDOM_CROP, IMG_RANDOM_RESIZED_CROP, IMG_HFLIP, IMG_VFLIP, IMG_COLOR_JITTER)
-        if self.out_h * self.out_w > self.program.max_pixels:
-            raise ValueError(f"results of {self.out_h}x{self.out_w} have more than max_pixels={self.program.max_pixels}")
+    cdef int _add_ops(self, tuple given) except -1:
+        """Fill the ops, and keep track of the result's size, 0 where it depends on the picture, and of its channels."""
+        cdef img_op *op = <img_op *>self._take(len(given) * sizeof(img_op))
+        cdef img_shape shape
+        self.program.ops, self.program.op_count = op, len(given)
+        shape.height, shape.width, shape.channels = 0, 0, self.program.layout.channels
+        for i, one in enumerate(given):
+            self._add_op(op, f"step {i + 1}", one)
+            if op.kind.follow != NULL:
+                op.kind.follow(op.params, &shape)
+            if shape.height * shape.width > self.program.max_pixels:
+                raise ValueError(
+                    f"step {i + 1} ({one[0]}): results of {shape.height}x{shape.width} have more than "
+                    f"max_pixels={self.program.max_pixels}"
+                )
+            op += 1
+        self.out_h, self.out_w, self.program.layout.channels = shape.height, shape.width, shape.channels
         return 0
+
+    cdef int _add_op(self, img_op *op, str where, tuple given) except -1:
+        if len(given) != 2 or not isinstance(given[0], str) or not isinstance(given[1], dict):
+            raise ValueError(f"{where} must be (name, fields), not {given}")
+        name, fields = given
+        op.kind = img_find_op_kind(name.encode())
+        if op.kind == NULL:
+            raise ValueError(f"{where}: no step is called {name!r}: there are {', '.join(op_table())}")
+        try:
+            _fill_op(op, <uint8_t *>self._take(op.kind.params_size), fields)
+        except ValueError as error:
+            raise ValueError(f"{where} ({name}): {error}") from error
+        self.random |= op.kind.draws
+        return 0
+
+    cdef void *_take(self, size_t size) except NULL:
+        """Take zeroed memory that lives as long as the program."""
+        cdef _Block block = _Block(max(size, 1))
+        self.blocks.append(block)
+        return block.data
 
     @property
     def output_shape(self):
@@ -622,83 +628,102 @@ cdef int _raise_for(int status, const char *message) except -1:
     return 0
 
 
-cdef int _fill_op(img_op *op, tuple given) except -1:
-    memset(op, 0, sizeof(img_op))
-    name, *values = given
-    if name == "resize":
-        op.kind = IMG_RESIZE
-        height, width, filter_ = values
-        op.height, op.width, op.filter = _side(height), _side(width), _FILTERS[filter_]
-    elif name in ("resize_short", "resize_long"):
-        op.kind = IMG_RESIZE_SHORT if name == "resize_short" else IMG_RESIZE_LONG
-        size, filter_ = values
-        op.height, op.filter = _side(size), _FILTERS[filter_]
-    elif name == "crop":
-        op.kind = IMG_CROP
-        top, left, height, width = values
-        op.top, op.left, op.height, op.width = _place(top), _place(left), _side(height), _side(width)
-    elif name == "center_crop":
-        op.kind = IMG_CENTER_CROP
-        height, width = values
-        op.height, op.width = _side(height), _side(width)
-    elif name == "random_crop":
-        op.kind = IMG_RANDOM_CROP
-        height, width, op.id = values
-        op.height, op.width = _side(height), _side(width)
-    elif name == "random_resized_crop":
-        op.kind = IMG_RANDOM_RESIZED_CROP
-        height, width, scale, ratio, filter_, op.id = values
-        op.height, op.width, op.filter = _side(height), _side(width), _FILTERS[filter_]
-        op.low[0], op.high[0] = _range(scale, 0.0, 1e6)
-        op.low[1], op.high[1] = _range(ratio, 1e-6, 1e6)
-    elif name == "pad":
-        op.kind = IMG_PAD_AROUND
-        op.top, op.left, op.bottom, op.right = (_place(value, 0) for value in values[:4])
-        (op.fill,) = values[4:]
-        if not 0 <= op.fill <= 255:
-            raise ValueError(f"fill must be 0 to 255, not {op.fill}")
-    elif name in ("hflip", "vflip"):
-        op.kind = IMG_HFLIP if name == "hflip" else IMG_VFLIP
-        p, op.id = values
-        op.low[0], _ = _range((p, p), 0.0, 1.0)
-    elif name == "color_jitter":
-        op.kind = IMG_COLOR_JITTER
-        *factors, op.id = values
-        for i, factor in enumerate(factors):
-            op.used[i] = factor is not None
-            if factor is not None:
-                op.low[i], op.high[i] = _range(factor, *((-0.5, 0.5) if i == 3 else (0.0, 1e6)))
-        if len(factors) != 4:
-            raise ValueError("four ranges are needed: brightness, contrast, saturation, hue")
-    elif name == "grayscale":
-        op.kind = IMG_GRAYSCALE
-        (op.channels,) = values
-        if op.channels not in (1, 3):
-            raise ValueError(f"channels must be 1 or 3, not {op.channels}")
-    else:
-        raise ValueError(f"no step is called {name!r}")
-    if op.height * op.width > MAX_PIXELS:
-        raise ValueError(f"more than {MAX_PIXELS} pixels")
+cdef class _Block:
+    """Zeroed memory that is freed with it."""
+
+    cdef void *data
+
+    def __cinit__(self, size_t size):
+        self.data = calloc(1, size)
+        if self.data == NULL:
+            raise MemoryError("no memory for an ImageProgram")
+
+    def __dealloc__(self):
+        free(self.data)
+
+
+cdef int _fill_op(img_op *op, uint8_t *params, dict given) except -1:
+    """Fill the parameters of an op, whose kind is known, with what was given."""
+    cdef const img_field *field = op.kind.fields
+    cdef const char *refused = NULL
+    names = set()
+    while field.name != NULL:
+        name = field.name.decode()
+        if name not in given:
+            raise ValueError(f"{name} is missing")
+        try:
+            _fill_field(field, params + field.offset, given[name])
+        except (TypeError, ValueError, OverflowError) as error:
+            raise ValueError(f"{name} {error}") from error
+        names.add(name)
+        field += 1
+    if op.kind.draws:
+        names.add("id")
+        op.id = _id_of(given)
+    for name in given:
+        if name not in names:
+            raise ValueError(f"no field is called {name!r}: there are {', '.join(sorted(names))}")
+    if op.kind.check != NULL:
+        refused = op.kind.check(params)
+    if refused != NULL:
+        raise ValueError(refused.decode())
+    op.params = params
     return 0
 
 
-def _side(value):
-    if not 1 <= int(value) <= MAX_SIDE:
-        raise ValueError(f"lengths must be 1 to {MAX_SIDE}, not {value}")
-    return int(value)
+cdef uint64_t _id_of(dict given) except? 0:
+    if "id" not in given:
+        raise ValueError("id is missing")
+    try:
+        return operator.index(given["id"])
+    except (TypeError, OverflowError):
+        raise ValueError(f"id must be 0 to 2**64 - 1, not {given['id']!r}") from None
 
 
-def _place(value, low=-MAX_SIDE):
-    if not low <= int(value) <= MAX_SIDE:
-        raise ValueError(f"places must be {low} to {MAX_SIDE}, not {value}")
-    return int(value)
+cdef int _fill_field(const img_field *field, uint8_t *place, object value) except -1:
+    cdef img_range *ends
+    if field.type == IMG_INTEGER:
+        whole = operator.index(value)
+        if not field.low <= whole <= field.high:
+            raise ValueError(f"must be {field.low:.0f} to {field.high:.0f}, not {whole}")
+        (<int64_t *>place)[0] = whole
+    elif field.type == IMG_NUMBER:
+        number = float(value)
+        if not field.low <= number <= field.high:
+            raise ValueError(f"must be {field.low:g} to {field.high:g}, not {number}")
+        (<double *>place)[0] = number
+    elif field.type == IMG_CHOICE:
+        (<int64_t *>place)[0] = _word(field, value)
+    elif value is not None or field.type != IMG_OPTIONAL_RANGE:
+        ends = <img_range *>place
+        low, high = (float(end) for end in value)
+        if not field.low <= low <= high <= field.high:
+            raise ValueError(f"must be a range that goes up, within {field.low:g} to {field.high:g}, not {low} to {high}")
+        ends.given, ends.low, ends.high = 1, low, high
+    return 0
 
 
-def _range(values, low, high):
-    first, last = (float(value) for value in values)
-    if not low <= first <= last <= high:
-        raise ValueError(f"a range must go up, within {low} to {high}, not {first} to {last}")
-    return first, last
+cdef int64_t _word(const img_field *field, object value) except -1:
+    words = []
+    while field.words[len(words)] != NULL:
+        words.append(field.words[len(words)].decode())
+    if value not in words:
+        raise ValueError(f"must be one of {', '.join(words)}, not {value!r}")
+    return words.index(value)
+
+
+def op_table():
+    """Return what ImageProgram takes: {name: (form, names of the fields)}; a random op's last field is its id."""
+    table, i = {}, 0
+    while img_op_kind_at(i) != NULL:
+        kind = img_op_kind_at(i)
+        fields = []
+        while kind.fields[len(fields)].name != NULL:
+            fields.append(kind.fields[len(fields)].name.decode())
+        forms = {IMG_AXIS: "axis", IMG_POINT: "point", IMG_STATISTIC: "statistic", IMG_PICTURE: "picture"}
+        table[kind.name.decode()] = (forms[kind.form], (*fields, "id") if kind.draws else tuple(fields))
+        i += 1
+    return table
 
 
 def _one_of(known, name, what):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import warnings
 from collections import Counter
 from collections.abc import Sequence
@@ -242,13 +243,13 @@ def _places(out: NDArray[np.generic]) -> tuple[NDArray[np.uint64], int]:
 # --- steps as the kernels take them ------------------------------------------------------------------------------
 
 
-def _split(steps: Sequence[ImageStep]) -> tuple[list[tuple[Any, ...]], dict[str, Any]]:
+def _split(steps: Sequence[ImageStep]) -> tuple[list[tuple[str, dict[str, Any]]], dict[str, Any]]:
     """Return the steps on pixels, and how the finished pixels are written.
 
     Raises:
         ValueError: A step on pixels stands behind normalize, cast or layout, or those don't go together.
     """
-    ops: list[tuple[Any, ...]] = []
+    ops: list[tuple[str, dict[str, Any]]] = []
     finish: dict[str, Any] = {}
     seen: Counter[str] = Counter()
     for step in steps:
@@ -275,32 +276,29 @@ def _split(steps: Sequence[ImageStep]) -> tuple[list[tuple[Any, ...]], dict[str,
     return ops, finish
 
 
-def _op(step: ImageStep, step_id: int) -> tuple[Any, ...]:
+def _op(step: ImageStep, step_id: int) -> tuple[str, dict[str, Any]]:
     """Return one step as ImageProgram takes it; `step_id` is what it draws by."""
-    match step:
-        case Resize(height, width, filter):
-            return "resize", height, width, filter.value
-        case ResizeShort(size, filter):
-            return "resize_short", size, filter.value
-        case ResizeLong(size, filter):
-            return "resize_long", size, filter.value
-        case Crop(top, left, height, width):
-            return "crop", top, left, height, width
-        case CenterCrop(height, width):
-            return "center_crop", height, width
-        case RandomCrop(height, width):
-            return "random_crop", height, width, step_id
-        case RandomResizedCrop(height, width, scale, ratio, filter):
-            return "random_resized_crop", height, width, scale, ratio, filter.value, step_id
-        case Pad(top, left, bottom, right, fill):
-            return "pad", top, left, bottom, right, fill
-        case HFlip(p):
-            return "hflip", p, step_id
-        case VFlip(p):
-            return "vflip", p, step_id
-        case ColorJitter(brightness, contrast, saturation, hue):
-            return "color_jitter", brightness, contrast, saturation, hue, step_id
-        case Grayscale(channels):
-            return "grayscale", channels
-        case _:
-            raise ValueError(f"{type(step).__name__} is no step on pixels")
+    if type(step) not in _OPS:
+        raise ValueError(f"{type(step).__name__} is no step on pixels")
+    name, draws = _OPS[type(step)]
+    given = {field.name: getattr(step, field.name) for field in dataclasses.fields(step)}
+    if "filter" in given:
+        given["filter"] = given["filter"].value
+    return name, given | ({"id": step_id} if draws else {})
+
+
+# The word of each step on pixels in the kernels' table, and whether it draws.
+_OPS: dict[type[ImageStep], tuple[str, bool]] = {
+    Resize: ("resize", False),
+    ResizeShort: ("resize_short", False),
+    ResizeLong: ("resize_long", False),
+    Crop: ("crop", False),
+    CenterCrop: ("center_crop", False),
+    RandomCrop: ("random_crop", True),
+    RandomResizedCrop: ("random_resized_crop", True),
+    Pad: ("pad", False),
+    HFlip: ("hflip", True),
+    VFlip: ("vflip", True),
+    ColorJitter: ("color_jitter", True),
+    Grayscale: ("grayscale", False),
+}

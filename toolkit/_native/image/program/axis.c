@@ -4,13 +4,17 @@
  * columns first into bytes, then rows (Pillow 13 takes the rows first where a picture is more than twice as high as wide;
  * that moves single pixels by one level).
  */
+#include "axis.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "image.h"
+#include "base.h"
 
 /* ---- Filters ---- */
+
+const char *const img_filter_names[] = {"nearest", "bilinear", "bicubic", "lanczos", NULL};
 
 static double bilinear(double x) {
     x = fabs(x);

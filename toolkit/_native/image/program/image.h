@@ -11,62 +11,25 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum {
-    IMG_OK = 0,
-    IMG_NOT_JPEG = 1,
-    IMG_UNSUPPORTED = 2, /* by these files, though perhaps not by PIL */
-    IMG_TRUNCATED = 3,
-    IMG_CORRUPT = 4,
-    IMG_TOO_LARGE = 5,
-    IMG_NO_MEMORY = 6,
-    IMG_CUT = 7, /* truncated, and the program takes that: the result is there */
-    IMG_AGAIN = 8, /* damaged or rare: to be decoded once more, by libjpeg-turbo, which says what it is */
-};
+#include "axis.h"
+#include "base.h"
+#include "buffer.h"
+#include "colour.h"
+#include "kernels.h"
+#include "ops.h"
+#include "stages.h"
 
-#define IMG_MESSAGE 256 /* bytes of one sample's message, with its final zero */
-#define IMG_PAD 64
-#define IMG_MAX_PIXELS 2147483647 /* offsets inside a picture fit in 32 bits */
 #define IMG_MAX_SCANS 64 /* of a JPEG; a scan of a few bytes costs a pass over the whole picture, encoders write about ten */
-#define IMG_MORE_PIXELS "; decode_image(max_pixels=) or --max-pixels allows more"
 #define IMG_MAX_OPS 64
-#define IMG_MAX_COLOURS (4 * IMG_MAX_OPS)
-
-/* Loops that the compiler vectorises well; the machine picks its version when the library is loaded: too early for
- * ThreadSanitizer. */
-#if defined(__x86_64__) && defined(__GLIBC__) && !defined(__clang__) && __GNUC__ >= 12 && !defined(__SANITIZE_THREAD__)
-#define IMG_CLONES __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
-#else
-#define IMG_CLONES
-#endif
 
 /* ---- What is asked for ---- */
 
 typedef enum { IMG_RGB, IMG_GRAY, IMG_RGBA } img_mode;
-typedef enum { IMG_NEAREST, IMG_BILINEAR, IMG_BICUBIC, IMG_LANCZOS } img_filter;
-typedef enum {
-    IMG_RESIZE,
-    IMG_RESIZE_SHORT,
-    IMG_RESIZE_LONG,
-    IMG_CROP,
-    IMG_CENTER_CROP,
-    IMG_RANDOM_CROP,
-    IMG_RANDOM_RESIZED_CROP,
-    IMG_PAD_AROUND,
-    IMG_HFLIP,
-    IMG_VFLIP,
-    IMG_COLOR_JITTER,
-    IMG_GRAYSCALE,
-} img_kind;
-
-/* One step; the fields that a kind uses are those of toolkit/pipelines/image/steps.py. */
+/* One step. */
 typedef struct {
-    int32_t kind, filter;
-    int64_t top, left, height, width; /* of a resize to one length: height */
-    int64_t bottom, right;            /* of a pad */
-    int32_t fill, channels;
-    int32_t used[4];                  /* of a jitter: whether each of its four is changed */
-    double low[4], high[4];           /* of a jitter; [0] is scale, [1] is ratio of a random crop; low[0] is p of a flip */
-    uint64_t id;                      /* folded into the sample's key */
+    const img_op_kind *kind;
+    const void *params; /* the kind's struct */
+    uint64_t id;        /* folded into the sample's key, for a kind that draws */
 } img_op;
 
 typedef enum {
@@ -94,92 +57,11 @@ typedef struct {
     int64_t top, left, height, width;
 } img_window;
 
-typedef enum { IMG_BRIGHTNESS, IMG_CONTRAST, IMG_SATURATION, IMG_HUE, IMG_TO_GRAY } img_colour_kind;
-
-typedef struct {
-    int32_t kind;
-    float factor;
-    uint8_t shift; /* of the hue */
-    uint8_t mean;  /* of a contrast, once it is known */
-} img_colour;
-
-/* One axis of a stage. A part of the input is resized, a part of that kept, and the result padded: out samples, of which
- * [pad, pad + keep) are the resized samples from `first` on. Mirrored: the part of the input is turned round before the
- * resize and the resized samples after it, so that with a flip of the result the flip came first. */
-typedef struct {
-    int64_t in;             /* samples of the input */
-    int64_t from, length;   /* the part that is resized */
-    int64_t resized;        /* its new length */
-    int64_t first, keep;
-    int64_t out, pad;
-    int mirrored, flip;     /* flip: of the result */
-} img_side;
-
-typedef struct {
-    img_side y, x;
-    int filter, resizes;    /* a resize is part of the stage, though perhaps to the same size */
-    int blank;              /* nothing of the picture is left, only the fill */
-    int fill;
-    int alpha;              /* four channels: resized premultiplied */
-    int64_t colour_first, colour_count;
-} img_stage;
-
-typedef struct {
-    img_stage stages[IMG_MAX_OPS + 1];
-    img_colour colours[IMG_MAX_COLOURS];
-    int64_t stage_count, colour_count;
-    int64_t out_h, out_w;
-} img_plan;
-
 /* Draw what is random from `key`, and fold the steps into as few stages as they allow. */
 int img_make_plan(const img_program *program, int64_t height, int64_t width, uint64_t key, img_plan *plan,
                   char *message);
 
 /* ---- Memory that a thread keeps from sample to sample ---- */
-
-/* What a thread's memory may grow to: whoever needs more than `most` gets IMG_NO_MEMORY, and `wanted` says how much in all. */
-typedef struct {
-    int64_t used, most, wanted;
-} img_room;
-
-typedef struct {
-    uint8_t *data; /* 64-byte aligned, NULL while size is 0 */
-    size_t size;
-    img_room *room; /* that it counts in; NULL: in none */
-} img_buffer;
-
-#define IMG_PRECISION 22 /* Pillow's: 32 bits less 8 of a pixel less 2 to spare */
-#define IMG_SPLIT 11     /* halves of a coefficient fit the 16-bit multiplications of SIMD */
-
-/* Which output sums which inputs: i = 0 .. count-1 sums 2 * pairs source samples from `start[i]` on. The last of them may
- * lie one behind the source (its coefficient is zero); start[] never falls. */
-typedef struct {
-    int64_t count, padded;  /* padded: count rounded up to 4, with coefficients of zero */
-    int64_t pairs;          /* 0: nearest, each output is its source sample */
-    int64_t first, last;    /* source samples [first, last) are used; start[] counts from `first` */
-    const int32_t *start;
-    const int32_t *coefficients; /* [padded][2 * pairs], 1.0 is 1 << IMG_PRECISION */
-    const int16_t *split;   /* [padded][pairs][high and low part][2 taps]: coefficient = high << IMG_SPLIT | low */
-    const int16_t *wide;    /* [padded / lanes][pairs][high, low][lanes][4 channels][2 taps]; NULL without lanes */
-    int64_t lanes;          /* outputs side by side in `wide`: 2 for AVX2, 4 for AVX-512, 0 */
-    int coarse;             /* all low parts are zero */
-    const uint8_t *index;   /* [padded / 4][64] with 4 lanes: which of 64 source bytes goes where; else NULL */
-} img_axis;
-
-/* A resize of `length` source samples from `from` on (which may lie between samples) into `out` samples, of which
- * [first, first + count) are wanted. */
-typedef struct {
-    int64_t in, out, first, count, lanes;
-    double from, length;
-    int filter, mirrored;
-    int coarse; /* coefficients of 11 bits */
-} img_resize;
-
-typedef struct {
-    img_buffer memory;
-    img_resize of; /* what `axis` was made for */
-    img_axis axis;
-} img_axis_cache;
 
 typedef struct img_jpeg img_jpeg;
 typedef struct img_baseline img_baseline;
@@ -207,50 +89,6 @@ typedef struct {
 img_scratch *img_scratch_new(void);
 void img_scratch_free(img_scratch *scratch);
 int64_t img_scratch_bytes(const img_scratch *scratch);
-/* Whether `size` bytes more may be taken: IMG_OK or IMG_NO_MEMORY. */
-int img_ask(img_room *room, int64_t size);
-/* Make room for `size` bytes; the old content is lost. Returns IMG_OK or IMG_NO_MEMORY. */
-int img_reserve(img_buffer *buffer, uint64_t size);
-
-/* Pillow's coefficients, kept until another resize is asked for. */
-int img_make_axis(img_axis_cache *cache, const img_resize *resize, img_axis *axis);
-/* The same shape for an axis that keeps its size: only first, last and count are set. */
-void img_keep_axis(int64_t from, int64_t count, img_axis *axis);
-
-/* ---- Loops, one set for each instruction set ---- */
-
-typedef struct {
-    const char *name;
-    int64_t lanes; /* of img_axis.wide that `horizontal` wants; it takes 2 where 4 do not fit */
-    void (*horizontal)(uint8_t *out, const uint8_t *row, const img_axis *axis);
-    /* Output i of the axis: the sum of 2 * pairs rows. `bytes` is rounded up to IMG_PAD inside. */
-    void (*vertical)(uint8_t *out, const uint8_t *const *rows, const img_axis *axis, int64_t i, int64_t bytes);
-    void (*from_rgb)(uint8_t *rgbx, const uint8_t *rgb, int64_t count);
-    void (*to_rgb)(uint8_t *out, const uint8_t *rgbx, int64_t count);
-    void (*to_planes)(float *out, int64_t plane, const uint8_t *rgbx, int64_t count, const float *scale,
-                      const float *bias);
-    void (*reverse)(uint8_t *out, const uint8_t *rgbx, int64_t count);
-} img_kernels;
-
-extern const img_kernels img_generic_kernels;
-#if defined(__x86_64__)
-extern const img_kernels img_avx2_kernels, img_avx512_kernels;
-#endif
-const img_kernels *img_current_kernels(void);
-/* Chooses a set by name, "" = the best of this machine. Returns 0, or -1 when it is unknown or cannot run here. */
-int img_choose_kernels(const char *name);
-
-/* ---- Colours ---- */
-
-void img_from_channels(uint8_t *rgbx, const uint8_t *pixels, int64_t count, int channels);
-void img_to_gray(uint8_t *rgbx, const uint8_t *from, int64_t count);
-void img_premultiply(uint8_t *rgba, const uint8_t *from, int64_t count);
-void img_unpremultiply(uint8_t *rgba, int64_t count);
-/* Change a row in place; a contrast has its mean. */
-void img_apply_colour(uint8_t *rgbx, int64_t count, const img_colour *colour);
-/* The sum of Pillow's L over a row. */
-int64_t img_sum_of_gray(const uint8_t *rgbx, int64_t count);
-
 /* ---- Writing ---- */
 
 /* Write row `i` of a picture of height x width; `values` has room for 4 * (width + IMG_PAD) floats. */

@@ -1,7 +1,7 @@
 /* The plain-C loops: what every machine can run, and what the others have to agree with bit for bit. */
 #include <string.h>
 
-#include "image.h"
+#include "kernels.h"
 
 #define HALF (1 << (IMG_PRECISION - 1))
 

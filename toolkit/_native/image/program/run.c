@@ -10,13 +10,6 @@
 
 #include "image.h"
 
-static int reserve(img_buffer *buffer, uint64_t size, char *message) {
-    int status = img_reserve(buffer, size);
-    if (status != IMG_OK)
-        snprintf(message, IMG_MESSAGE, "no memory for %llu bytes of scratch", (unsigned long long)size);
-    return status;
-}
-
 /* ---- Where rows come from ---- */
 
 /* Rows of the source window, in order. Either the open JPEG, or pixels in memory from `base` on. */
@@ -67,18 +60,19 @@ typedef struct {
     const img_kernels *kernels;
     uint8_t *out, *work;
     float *values;
-    const img_colour *colours;
-    int64_t colour_count;
-    int64_t *sum; /* of the gray values, where a contrast follows; else NULL */
+    const img_change *changes;
+    int64_t change_count;
+    const img_change *next; /* a change that measures what comes of these, into its sum; else NULL */
+    int64_t *sum;
 } sink;
 
-/* Colour and write row `i` of the result. With colours, the row is changed. */
+/* Change and write row `i` of the result. With changes, they are made in the row itself. */
 static void put(const sink *to, int64_t i, const uint8_t *row) {
     const int64_t width = to->stage->x.out;
-    for (int64_t k = 0; k < to->colour_count; k++)
-        img_apply_colour((uint8_t *)row, width, &to->colours[k]);
-    if (to->sum != NULL)
-        *to->sum += img_sum_of_gray(row, width);
+    for (int64_t k = 0; k < to->change_count; k++)
+        to->changes[k].apply((uint8_t *)row, width, &to->changes[k]);
+    if (to->next != NULL)
+        *to->sum += to->next->measure(row, width);
     if (to->layout != NULL)
         img_pack_row(to->layout, to->kernels, to->out, to->stage->y.out, width, i, row, to->values);
     else if (row != to->out + 4 * i * width)
@@ -90,7 +84,7 @@ static void emit(const sink *to, int64_t i, const uint8_t *row) {
     const img_side *x = &to->stage->x, *y = &to->stage->y;
     int64_t place = row == NULL ? i : y->pad + i;
     place = y->flip ? y->out - 1 - place : place;
-    if (row != NULL && x->keep == x->out && !x->flip && to->colour_count == 0) {
+    if (row != NULL && x->keep == x->out && !x->flip && to->change_count == 0) {
         put(to, place, row);
         return;
     }
@@ -160,13 +154,13 @@ static int run_rows(const axes *a, source *from, const sink *to, img_scratch *sc
     const int64_t taps = a->resize_y && y->pairs > 0 ? 2 * y->pairs : 1;
     const int64_t rows = y->last - y->first, row_bytes = 4 * to->stage->x.keep;
     const uint64_t stride = ((uint64_t)row_bytes + 2 * IMG_PAD - 1) / IMG_PAD * IMG_PAD;
-    int status = reserve(&scratch->mixed, stride + IMG_PAD, message);
+    int status = img_reserve_or_say(&scratch->mixed, stride + IMG_PAD, message);
     if (status == IMG_OK)
-        status = reserve(&scratch->line, (uint64_t)from->columns * 4 + IMG_PAD, message);
+        status = img_reserve_or_say(&scratch->line, (uint64_t)from->columns * 4 + IMG_PAD, message);
     if (status == IMG_OK)
-        status = reserve(&scratch->ring, (uint64_t)taps * stride + IMG_PAD, message);
+        status = img_reserve_or_say(&scratch->ring, (uint64_t)taps * stride + IMG_PAD, message);
     if (status == IMG_OK)
-        status = reserve(&scratch->pointers, (uint64_t)taps * sizeof(uint8_t *), message);
+        status = img_reserve_or_say(&scratch->pointers, (uint64_t)taps * sizeof(uint8_t *), message);
     if (status != IMG_OK)
         return status;
     emit_fill(to);
@@ -207,30 +201,30 @@ static int run_rows(const axes *a, source *from, const sink *to, img_scratch *sc
     return IMG_OK;
 }
 
-/* The first contrast from `at` on, or `count`. */
-static int64_t find_contrast(const img_colour *colours, int64_t at, int64_t count) {
-    while (at < count && colours[at].kind != IMG_CONTRAST)
+/* The first change from `at` on that measures, or `count`. */
+static int64_t find_statistic(const img_change *changes, int64_t at, int64_t count) {
+    while (at < count && changes[at].measure == NULL)
         at++;
     return at;
 }
 
-/* Run a stage with all its colours. Each contrast needs the mean of what is before it, so the picture is held there. */
+/* Run a stage with all its changes. A statistic needs all that is before it, so the picture is held there. */
 static int run_stage(const img_stage *stage, const axes *a, source *from, const img_layout *layout, uint8_t *out,
                      img_scratch *scratch, char *message) {
-    const int64_t height = stage->y.out, width = stage->x.out, count = stage->colour_count;
-    img_colour *colours = scratch->plan.colours + stage->colour_first;
-    int64_t next = find_contrast(colours, 0, count), sum = 0;
-    int status = reserve(&scratch->work, (uint64_t)width * 4 + IMG_PAD, message);
+    const int64_t height = stage->y.out, width = stage->x.out, count = stage->change_count;
+    img_change *changes = scratch->plan.changes + stage->change_first;
+    int64_t next = find_statistic(changes, 0, count), sum = 0;
+    int status = img_reserve_or_say(&scratch->work, (uint64_t)width * 4 + IMG_PAD, message);
     if (status == IMG_OK && layout != NULL)
-        status = reserve(&scratch->values, ((uint64_t)width + IMG_PAD) * 4 * sizeof(float), message);
+        status = img_reserve_or_say(&scratch->values, ((uint64_t)width + IMG_PAD) * 4 * sizeof(float), message);
     if (status == IMG_OK && layout != NULL && next < count)
-        status = reserve(&scratch->held, (uint64_t)height * (uint64_t)width * 4 + IMG_PAD, message);
+        status = img_reserve_or_say(&scratch->held, (uint64_t)height * (uint64_t)width * 4 + IMG_PAD, message);
     if (status != IMG_OK)
         return status;
     from->premultiply = stage->alpha && stage->resizes && stage->filter != IMG_NEAREST;
     sink to = {.stage = stage, .layout = layout, .kernels = img_current_kernels(), .out = out,
                .work = scratch->work.data, .values = (float *)scratch->values.data,
-               .colours = colours, .colour_count = next};
+               .changes = changes, .change_count = next};
     if (next == count)
         return run_rows(a, from, &to, scratch, message);
 
@@ -238,16 +232,18 @@ static int run_stage(const img_stage *stage, const axes *a, source *from, const 
     sink hold = to;
     hold.layout = NULL;
     hold.out = held;
+    hold.next = &changes[next];
     hold.sum = &sum;
     status = run_rows(a, from, &hold, scratch, message);
     while (status == IMG_OK && next < count) {
         int64_t at = next;
-        next = find_contrast(colours, at + 1, count);
-        colours[at].mean = (uint8_t)((double)sum / (double)(height * width) + 0.5);
+        next = find_statistic(changes, at + 1, count);
+        changes[at].settle(&changes[at], sum, height * width);
         sum = 0;
         sink pass = next < count ? hold : to;
-        pass.colours = colours + at;
-        pass.colour_count = next - at;
+        pass.changes = changes + at;
+        pass.change_count = next - at;
+        pass.next = next < count ? &changes[next] : NULL;
         for (int64_t i = 0; i < height; i++)
             put(&pass, i, held + 4 * i * width);
     }
@@ -269,7 +265,7 @@ static int run_stages(const img_program *program, axes *a, source *from, img_scr
             return run_stage(stage, a, from, &program->layout, out, scratch, message);
         const int64_t height = stage->y.out, width = stage->x.out;
         img_buffer *buffer = &scratch->pixels[(k + 1) % 2];
-        int status = reserve(buffer, (uint64_t)height * (uint64_t)width * 4 + IMG_PAD, message);
+        int status = img_reserve_or_say(buffer, (uint64_t)height * (uint64_t)width * 4 + IMG_PAD, message);
         if (status == IMG_OK)
             status = run_stage(stage, a, from, NULL, buffer->data, scratch, message);
         if (status == IMG_OK)
@@ -313,7 +309,7 @@ static int turn(turning t, const img_decoding *how, int64_t decoded_h, int64_t d
     if (t.flip_x)
         stored.left = decoded_w - stored.left - stored.width;
     int64_t stride = 4 * stored.width;
-    int status = reserve(&scratch->pixels[0], (uint64_t)stored.height * (uint64_t)stride + IMG_PAD, message);
+    int status = img_reserve_or_say(&scratch->pixels[0], (uint64_t)stored.height * (uint64_t)stride + IMG_PAD, message);
     if (status == IMG_OK)
         status = img_jpeg_start(scratch, how, &stored, message);
     const uint8_t *row;
@@ -436,7 +432,7 @@ static int is_kept(const img_side *side) {
 /* Whether the result is a part of the picture as it is: then rows are copied. */
 static int is_copy(const img_program *program, const img_stage *stage, int channels) {
     const img_layout *layout = &program->layout;
-    return is_kept(&stage->y) && is_kept(&stage->x) && !stage->blank && stage->colour_count == 0 &&
+    return is_kept(&stage->y) && is_kept(&stage->x) && !stage->blank && stage->change_count == 0 &&
            layout->dtype == IMG_U8 && !layout->normalise && channels == layout->channels &&
            channels == (program->mode == IMG_RGB ? 3 : program->mode == IMG_GRAY ? 1 : 4) &&
            (!layout->chw || channels == 1);

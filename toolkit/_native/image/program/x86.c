@@ -8,7 +8,7 @@
 #include <immintrin.h>
 #include <string.h>
 
-#include "image.h"
+#include "kernels.h"
 
 #define HALF (1 << (IMG_PRECISION - 1))
 #define AVX2 __attribute__((target("avx2")))

@@ -1,0 +1,32 @@
+/* How an op says what it does to a picture: cut, resize, flip and change colours, folded into stages as they come. */
+#ifndef TOOLKIT_IMAGE_PLAN_H
+#define TOOLKIT_IMAGE_PLAN_H
+
+#include <stdint.h>
+
+#include "ops.h"
+#include "stages.h"
+
+struct img_builder {
+    img_plan *plan;
+    img_stage *stage; /* the present one */
+    int64_t max_pixels;
+    int alpha; /* the picture has an alpha channel */
+    char *message;
+};
+
+/* The picture's size as the ops so far have left it. */
+static inline int64_t img_plan_height(const img_builder *b) { return b->stage->y.out; }
+static inline int64_t img_plan_width(const img_builder *b) { return b->stage->x.out; }
+
+/* All return a status. */
+
+/* Keep height x width pixels from (top, left) on; `fill` where the picture has none. */
+int img_plan_cut(img_builder *b, int64_t top, int64_t left, int64_t height, int64_t width, int fill);
+/* IMG_TOO_LARGE when the picture has more than max_pixels after the step. */
+int img_plan_check_size(const img_builder *b, const char *step);
+int img_plan_resize(img_builder *b, int64_t height, int64_t width, int filter);
+/* Change finished pixels; the change is copied. */
+int img_plan_change(img_builder *b, const img_change *change);
+
+#endif
