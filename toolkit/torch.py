@@ -30,8 +30,8 @@ from toolkit.loader.order.state import (
     whole_number,
 )
 from toolkit.loader.outputs.delivery import unfit_sample
-from toolkit.loader.outputs.output import UnfitValueError, convert_columns
-from toolkit.loader.outputs.torch_arrays import convert
+from toolkit.loader.outputs.registry import named
+from toolkit.loader.outputs.values import UnfitValueError
 from toolkit.pipelines.pipeline import Pipeline
 from toolkit.processors import processors
 
@@ -56,6 +56,7 @@ class Dataset(torch.utils.data.Dataset):  # type: ignore[misc]  # torch's types 
         self._seed = seed
         self._uses = _Uses()
         self._reader = DirectReader(dataset, pipeline, seed)
+        self._arrays = named("torch").arrays()
         self._random = pipeline is not None and any(slot.is_random for slot in pipeline.slots)
 
     def set_epoch(self, epoch: int) -> None:
@@ -96,7 +97,7 @@ class Dataset(torch.utils.data.Dataset):  # type: ignore[misc]  # torch's types 
             )
         read = self._reader.read(indices, self._uses.epoch)
         try:
-            columns = convert_columns(read, self._reader.dtypes, lambda name, values, dtype: convert(values, dtype))
+            columns = self._arrays.columns(read, self._reader.dtypes)
         except UnfitValueError as error:
             if error.index is None:
                 raise

@@ -114,12 +114,12 @@ def test_outputs_agree_and_share_the_batch_memory(packed: Path, output: str) -> 
 
 @pytest.mark.parametrize("output", ["torch", "jax"])
 def test_frameworks_alias_host_memory(output: str) -> None:
-    from toolkit.loader.outputs.output import Output, converter
+    from toolkit.loader.outputs.registry import named
     from toolkit.memory.pool import BlockPool
 
     array = BlockPool(keep=1).lend(64 * 1024).view(np.float32)
     array[:] = 1.5
-    assert _address(converter(Output(output))(array)) == array.ctypes.data
+    assert _address(named(output).converter()(array)) == array.ctypes.data
 
 
 def _address(array: Any) -> int:

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from toolkit.loader.outputs.registry import every
 from toolkit.memory.system import SystemMemory
 from toolkit.pipelines.image.libjpeg import libjpeg_turbo
 from toolkit.pipelines.image.steps import RESIZES_AS
@@ -19,7 +20,6 @@ from toolkit.version import __version__
 __all__ = ["Component", "Environment", "environment", "pil_flavour"]
 
 _LIBRARIES = ("numpy", "pyarrow", "polars", "PIL", "msgspec", "xxhash", "fsspec", "yaml", "typer", "rich")
-_OPTIONAL = {"torch": "pip install 'toolkit[torch]'", "jax": "pip install 'toolkit[jax]'"}
 _DISTRIBUTIONS = {"PIL": "pillow", "yaml": "PyYAML"}
 _NATIVE = ("image.program", "image.encode", "shards.chunks", "order.permute")
 _REBUILD = "build the extensions: pip install -e . (needs a C compiler and the headers of libjpeg-turbo)"
@@ -103,7 +103,7 @@ def environment(system: SystemMemory | None = None) -> Environment:
             detail="is what they equal, and Pillow-SIMD 12; Pillow 13 differs with bicubic and lanczos",
         ),
         *_codecs(),
-        *(_library(name, install) for name, install in _OPTIONAL.items()),
+        *(_library(output.package, output.install) for output in every() if output.package),
     ]
     system = SystemMemory() if system is None else system
     machine, tightest = system.machine(), system.tightest()

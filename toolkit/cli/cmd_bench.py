@@ -21,6 +21,7 @@ from toolkit.cli.options import (
 from toolkit.cli.output import print_document, print_views
 from toolkit.cli.progress import shown_progress
 from toolkit.cli.source_options import names_of
+from toolkit.loader.outputs.registry import DEFAULT, names
 
 __all__ = ["bench"]
 
@@ -97,11 +98,11 @@ def bench(
         typer.Option(
             "--output",
             envvar=envvar("--output"),
-            parser=choice(("numpy", "torch", "jax")),
-            metavar="numpy|torch|jax",
+            parser=choice(names()),
+            metavar="|".join(names()),
             help="What the arrays of a batch are.",
         ),
-    ] = "numpy",
+    ] = DEFAULT,
     json: JsonOption = False,
     progress: ProgressOption = None,
     quiet: QuietOption = False,

@@ -25,8 +25,7 @@ from toolkit.loader.order.course import Course, EndedRunWarning, Stretch, ended_
 from toolkit.loader.order.cut import Cut
 from toolkit.loader.order.state import Cursor, Run, checked_epoch, dump_state, load_state
 from toolkit.loader.outputs.batch import Batch
-from toolkit.loader.outputs.delivery import Arrays, BatchOutput, HostArrays, mesh_arrays, sample_shapes, torch_arrays
-from toolkit.loader.outputs.output import Output
+from toolkit.loader.outputs.delivery import BatchOutput, sample_shapes
 from toolkit.loader.plan import make_order, plan_batches
 from toolkit.loader.stages.make import make_stages
 from toolkit.loader.stages.maps import BatchMaps
@@ -69,13 +68,13 @@ class Loader:
         self.options = options
         self._epoch = 0
         self._order = make_order(dataset, options)
-        mesh = None if options.sharding is None else mesh_arrays(options.sharding)
+        self._arrays = options.output_spec.arrays(device=options.device, sharding=options.sharding)
+        mesh = self._arrays.mesh
         self.cut: Cut = replace(options.cut(self._order.samples, mesh), worker=worker, workers=workers)
         self._stats = LoaderStats()
         self._compiled = pipeline.compile(dataset.columns, dataset.schema) if pipeline else []
         if mesh is not None:
             mesh.check(*_columns(self._stages(), pipeline.batch_maps if pipeline else ()))
-        self._arrays: Arrays = mesh or _host_arrays(options)
         self._output = BatchOutput(
             self._arrays,
             options.adapter,
@@ -151,7 +150,7 @@ class Loader:
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as dataset, pipeline, options and state: a copy goes on where this one's consumer stands."""
         cut, options = self.cut, self.options
-        if options.sharding is None:
+        if self._arrays.mesh is None:
             options = replace(options, rank=cut.rank, world_size=cut.world_size)
         return _restored, (self.dataset, self.pipeline, options, cut.worker, cut.workers, self._cursor)
 
@@ -338,10 +337,6 @@ def _restored(
     loader = Loader(dataset, pipeline, options, worker=worker, workers=workers)
     loader._cursor, loader._resuming, loader._epoch = cursor, True, cursor.epoch
     return loader
-
-
-def _host_arrays(options: LoaderOptions) -> Arrays:
-    return torch_arrays(options.device) if options.output_kind is Output.TORCH else HostArrays(options.output_kind)
 
 
 def _columns(

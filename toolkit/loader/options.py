@@ -16,7 +16,8 @@ from toolkit.loader.order.cut import Cut, Remainder
 from toolkit.loader.order.order import Shuffle
 from toolkit.loader.order.ranks import find_ranks
 from toolkit.loader.outputs.delivery import OutputAdapter
-from toolkit.loader.outputs.output import Output
+from toolkit.loader.outputs.registry import DEFAULT, named, placed
+from toolkit.loader.outputs.spec import Mesh, OutputSpec
 from toolkit.memory.sizes import parse_bytes
 from toolkit.processors import processors
 
@@ -115,11 +116,8 @@ class LoaderOptions:
         held = self.hold_timeout
         if isinstance(held, bool) or not isinstance(held, int | float) or not held > 0:
             raise UsageError(f"hold_timeout must be a number of seconds above 0, got {held!r}")
-        if self.device is not None and self.output != Output.TORCH.value:
-            raise UsageError(f"device={str(self.device)!r} is of torch: say output='torch', or leave it out")
+        _ = self.output_spec
         if self.sharding is not None:
-            if self.output not in (Output.NUMPY.value, Output.JAX.value):
-                raise UsageError(f"sharding= gives JAX arrays: say output='jax', got {self.output!r}")
             if self.rank is not None or self.world_size is not None:
                 raise UsageError("a sharding says which samples each process reads: leave rank and world_size out")
             if _member(Remainder, "remainder", self.remainder) is Remainder.KEEP:
@@ -129,7 +127,7 @@ class LoaderOptions:
                 )
         if self.verify is not None:
             Verify.named(self.verify)
-        _ = self.output_kind, self.on_error_kind, self.thread_count, self.most_bytes
+        _ = self.on_error_kind, self.thread_count, self.most_bytes
 
     @property
     def bound(self) -> Bound:
@@ -142,11 +140,10 @@ class LoaderOptions:
         return _member(Shuffle, "shuffle", self.shuffle)
 
     @property
-    def output_kind(self) -> Output:
+    def output_spec(self) -> OutputSpec:
         """What arrays come as; an adapter is given numpy's."""
-        if self.sharding is not None:
-            return Output.JAX
-        return Output.NUMPY if callable(self.output) else _member(Output, "output", self.output)
+        asked = named(DEFAULT if callable(self.output) else self.output)
+        return placed(asked, self.output, device=self.device, sharding=self.sharding)
 
     @property
     def adapter(self) -> OutputAdapter | None:
@@ -182,8 +179,8 @@ class LoaderOptions:
             return int(self.threads)
         return self.threads
 
-    def cut(self, samples: int, mesh: Any = None) -> Cut:
-        """Return how epochs of `samples` positions are cut; over processes as `mesh`, a MeshArrays, says if given.
+    def cut(self, samples: int, mesh: Mesh | None = None) -> Cut:
+        """Return how epochs of `samples` positions are cut; over processes as `mesh` says if given.
 
         Raises:
             UsageError: They can't be, or not equally.

@@ -17,7 +17,7 @@ import toolkit
 from toolkit import slot
 from toolkit.errors import LoaderError, UsageError
 from toolkit.loader.outputs.batch import Batch
-from toolkit.loader.outputs.page_locked import HeldCopies, PageLocked
+from toolkit.loader.outputs.kinds.torch.page_locked import HeldCopies, PageLocked
 from toolkit.memory.budget import Budget
 from toolkit.memory.pool import BlockPool, NoRoomError
 
@@ -228,7 +228,7 @@ class SlowEvent:
 @pytest.fixture
 def slow(monkeypatch: pytest.MonkeyPatch) -> SlowDriver:
     """In place of CUDA."""
-    torch_device = pytest.importorskip("toolkit.loader.outputs.torch_device")
+    torch_device = pytest.importorskip("toolkit.loader.outputs.kinds.torch.device")
     driver = SlowDriver()
     monkeypatch.setattr(torch_device, "device_arrays", lambda device: torch_device.CopiedArrays(driver))
     return driver

@@ -7,7 +7,6 @@ import math
 import sys
 import time
 from dataclasses import asdict
-from typing import Any
 
 from toolkit.checks.bench.case import BenchCase, BenchRun
 from toolkit.checks.bench.memory import AnonymousPeak, peak_resident_bytes
@@ -16,7 +15,7 @@ from toolkit.errors import ToolkitError
 from toolkit.loader.api import Dataset
 from toolkit.loader.api import open as open_dataset
 from toolkit.loader.loader import Loader
-from toolkit.loader.outputs.output import Output, converter
+from toolkit.loader.outputs.registry import named
 from toolkit.loader.tokens.batch import TokenBatch
 
 __all__ = ["measure"]
@@ -24,7 +23,7 @@ __all__ = ["measure"]
 
 def measure(case: BenchCase) -> BenchRun:
     """Open the dataset, iterate over it as the case says, and return the figures."""
-    finish = _prepare(case.output)
+    ready = named(case.output).ready()  # the framework starts outside of what is measured
     with AnonymousPeak() as anonymous:
         begun = time.perf_counter()
         dataset = open_dataset(case.dataset, split=case.split, columns=case.columns)
@@ -34,7 +33,7 @@ def measure(case: BenchCase) -> BenchRun:
         with loader:
             cpu, begun = time.process_time(), time.perf_counter()
             for batch in loader:
-                finish(batch)
+                ready(batch.values())
                 if not batches:
                     first_seconds = time.perf_counter() - begun
                 batches += 1
@@ -66,21 +65,6 @@ def measure(case: BenchCase) -> BenchRun:
 def _width(dataset: Dataset) -> int:
     """Return the bytes of a stored token id."""
     return 2 if max(c.tokens.vocabulary for c in dataset.columns if c.tokens) <= 1 << 16 else 4
-
-
-def _prepare(output: str) -> Any:
-    """Import the framework outside of what is measured; return what a consumer does with a batch."""
-    converter(Output(output))
-    if output == "jax":
-        import jax
-
-        jax.block_until_ready(jax.numpy.zeros(1))
-        return lambda batch: jax.block_until_ready(list(batch.values()))
-    if output == "torch":
-        import torch
-
-        torch.zeros(1)
-    return lambda batch: None
 
 
 def _main() -> None:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import copy
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from toolkit.loader.outputs.output import each_inside
+from toolkit.loader.outputs.registry import every
+from toolkit.loader.outputs.values import each_inside
 
 if TYPE_CHECKING:
     from toolkit.loader.dataset.fetch import Fetcher
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 __all__ = ["Batch", "MovableBatch", "Origin"]
 
 
-_pytrees: set[type[MovableBatch]] = set()  # that JAX knows
+# What lets a framework know a class of batches, by package, where it was not called yet.
+_unmet: dict[type[MovableBatch], dict[str, Callable[[type[MovableBatch]], None]]] = {}
 _registering = threading.Lock()
 
 
@@ -35,8 +37,10 @@ class MovableBatch(Mapping[str, Any]):
 
     def __init__(self, columns: Mapping[str, Any]) -> None:
         self._columns = dict(columns)
-        if type(self) not in _pytrees and "jax" in sys.modules:
-            _register(type(self))
+        unmet = _unmet.get(type(self))
+        for package in _unmet_by(type(self)) if unmet is None else unmet:
+            if package in sys.modules:
+                _register(type(self), package)
 
     def __getitem__(self, column: str) -> Any:
         return self._columns[column]
@@ -163,14 +167,20 @@ class Batch(MovableBatch):
         return self._origin
 
 
-def _register(kind: type[MovableBatch]) -> None:
-    """Let JAX know a kind of batch, now that somebody imported it: it is never imported for this alone."""
-    from toolkit.loader.outputs.jax_tree import register
+def _unmet_by(kind: type[MovableBatch]) -> Iterable[str]:
+    """Return the packages that want to know batches, none of which knows this kind yet."""
+    known = {spec.package: spec.registrar() for spec in every()}
+    return _unmet.setdefault(kind, {package: register for package, register in known.items() if register})
 
+
+def _register(kind: type[MovableBatch], package: str) -> None:
+    """Let a framework know a kind of batch, now that somebody imported it: it is never imported for this alone."""
     with _registering:
-        if kind not in _pytrees:
-            register(kind)  # which refuses a second time
-            _pytrees.add(kind)
+        others = dict(_unmet[kind])
+        register = others.pop(package, None)
+        if register is not None:
+            register(kind)  # JAX refuses a second time
+            _unmet[kind] = others
 
 
 def _moved(value: Any, device: Any, non_blocking: bool) -> Any:

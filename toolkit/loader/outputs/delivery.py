@@ -1,10 +1,9 @@
-"""Turn a filled batch into what the loop gets: arrays of numpy, torch or JAX, or what an adapter makes of them."""
+"""Turn a filled batch into what the loop gets: arrays of an output, or what an adapter makes of them."""
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,61 +12,17 @@ from toolkit.errors import LoaderError, SampleError
 from toolkit.loader.dataset.fetch import Fetcher
 from toolkit.loader.engine.engine import FilledBatch, PlannedBatch
 from toolkit.loader.outputs.batch import Batch, Origin
-from toolkit.loader.outputs.output import Output, UnfitValueError, collector, convert_columns, converter
+from toolkit.loader.outputs.spec import Arrays
+from toolkit.loader.outputs.values import UnfitValueError
 from toolkit.loader.stages.stage import ColumnStage
-from toolkit.memory.pool import Allocate, BlockPool, aligned
+from toolkit.memory.pool import BlockPool
 from toolkit.pipelines.batch_maps import BatchMap
 from toolkit.pipelines.functions import function_name
 
-__all__ = [
-    "Arrays",
-    "BatchOutput",
-    "HostArrays",
-    "OutputAdapter",
-    "mesh_arrays",
-    "sample_shapes",
-    "torch_arrays",
-    "unfit_sample",
-]
+__all__ = ["BatchOutput", "OutputAdapter", "sample_shapes", "unfit_sample"]
 
 # Makes of a batch of numpy arrays whatever the loop is to get. bfloat16 comes as uint16, as numpy has none.
 OutputAdapter = Callable[[Batch], Any]
-
-
-class Arrays(Protocol):
-    """Turns filled columns into arrays of a framework, where they are wanted."""
-
-    @property
-    def allocate(self) -> Allocate:
-        """What makes the memory that batches are filled in."""
-
-    def columns(self, columns: Mapping[str, Any], dtypes: Mapping[str, str | None]) -> dict[str, Any]:
-        """Return the columns as arrays; lists stay lists, of arrays where they were. `dtypes`: see Converter."""
-
-    def mask(self, mask: NDArray[np.bool_]) -> Any:
-        """Return what says for each sample whether it is there, for use beside the columns."""
-
-    def collect(self) -> None:
-        """Make the framework let go of the memory of dead arrays now."""
-
-
-class HostArrays:
-    """Arrays over the very memory that was filled, for JAX on its default device."""
-
-    allocate = staticmethod(aligned)
-
-    def __init__(self, output: Output) -> None:
-        """Raises UsageError: the framework isn't installed."""
-        self._convert = converter(output)
-        self.collect = collector(output)
-
-    def columns(self, columns: Mapping[str, Any], dtypes: Mapping[str, str | None]) -> dict[str, Any]:
-        """Return the columns over the same memory."""
-        return convert_columns(columns, dtypes, lambda name, values, dtype: self._convert(values, dtype))
-
-    def mask(self, mask: NDArray[np.bool_]) -> Any:
-        """Return it as it is."""
-        return mask
 
 
 class BatchOutput:
@@ -148,21 +103,6 @@ def unfit_sample(fetcher: Fetcher, row: int, makers: Mapping[str, str], error: U
         slot=error.column,
         step=step,
     )
-
-
-def mesh_arrays(sharding: Any) -> Any:
-    """Return the MeshArrays of a sharding. Raises UsageError: JAX is missing, or it can't be one of a loader's."""
-    converter(Output.JAX)
-    return importlib.import_module("toolkit.loader.outputs.jax_mesh").MeshArrays(sharding)
-
-
-def torch_arrays(device: Any) -> Arrays:
-    """Return what gives tensors on `device`; None is the memory that was filled. Raises UsageError: it can't be had."""
-    if device is None:
-        return HostArrays(Output.TORCH)
-    converter(Output.TORCH)
-    made: Arrays | None = importlib.import_module("toolkit.loader.outputs.torch_device").device_arrays(device)
-    return made or HostArrays(Output.TORCH)
 
 
 def sample_shapes(stages: list[ColumnStage]) -> dict[str, tuple[int, ...] | None]:

@@ -11,9 +11,9 @@ import torch
 from numpy.typing import NDArray
 
 from toolkit.errors import UsageError
-from toolkit.loader.outputs.output import convert_columns, each_inside
-from toolkit.loader.outputs.page_locked import CopyEvent, HeldCopies, PageLocked
-from toolkit.loader.outputs.torch_arrays import convert
+from toolkit.loader.outputs.kinds.torch.arrays import convert
+from toolkit.loader.outputs.kinds.torch.page_locked import CopyEvent, HeldCopies, PageLocked
+from toolkit.loader.outputs.values import convert_columns, each_inside
 from toolkit.memory.pool import Allocate, aligned
 
 __all__ = ["CopiedArrays", "CopyDriver", "MovedArrays", "device_arrays"]
@@ -47,6 +47,7 @@ class MovedArrays:
     """Tensors copied to a device when a batch is delivered."""
 
     allocate: Allocate = staticmethod(aligned)
+    mesh = None
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
@@ -87,6 +88,8 @@ class CopiedArrays:
 
     The block copied from goes back to the loader when its copy is done.
     """
+
+    mesh = None
 
     def __init__(self, driver: CopyDriver) -> None:
         self._driver = driver

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from toolkit.loader.outputs.output import UnfitValueError, each_inside, unfit
+from toolkit.loader.outputs.values import UnfitValueError, each_inside, unfit
 from toolkit.pipelines.arrays import owned_array
 
 __all__ = ["convert"]

@@ -14,7 +14,7 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from toolkit.loader.outputs.output import UnfitValueError, each_inside, unfit
+from toolkit.loader.outputs.values import UnfitValueError, each_inside, unfit
 from toolkit.pipelines.arrays import plain_array
 
 __all__ = ["convert", "free_dead_arrays", "narrowed", "typed"]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolkit.errors import UsageError
-from toolkit.loader.outputs.jax_arrays import free_dead_arrays, narrowed
+from toolkit.loader.outputs.kinds.jax.arrays import free_dead_arrays, narrowed
 
 __all__ = ["Placement", "RowRange", "process_count", "process_index", "process_ranges"]
 

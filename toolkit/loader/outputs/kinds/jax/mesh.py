@@ -11,9 +11,9 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from numpy.typing import NDArray
 
 from toolkit.errors import LoaderError, UsageError, did_you_mean
-from toolkit.loader.outputs.jax_arrays import free_dead_arrays, typed
-from toolkit.loader.outputs.jax_placement import Placement, RowRange, process_index, process_ranges
-from toolkit.loader.outputs.output import convert_columns
+from toolkit.loader.outputs.kinds.jax.arrays import free_dead_arrays, typed
+from toolkit.loader.outputs.kinds.jax.placement import Placement, RowRange, process_index, process_ranges
+from toolkit.loader.outputs.values import convert_columns
 from toolkit.memory.pool import aligned
 
 __all__ = ["MeshArrays"]
@@ -56,6 +56,11 @@ class MeshArrays:
         self.rank, self.world_size = processes.index(process_index()), len(processes)
         self._placements: dict[str, Placement] = {}
         self._global_batch = 0
+
+    @property
+    def mesh(self) -> MeshArrays:
+        """Itself: the mesh says what each process reads."""
+        return self
 
     def ranges(self, global_batch: int) -> Sequence[RowRange]:
         """Return the places of a global batch that this process' devices hold.

@@ -1,0 +1,1 @@
+"""torch tensors over a batch's memory, or on a device."""
