@@ -51,9 +51,7 @@ LOW_ROOMS = {
 BY_NAME = {
     "__init__.py": "public names are made when they are asked for: `toolkit --help` loads no numpy",
     "checks/doctor.py": "says which modules can't be imported, and why",
-    "loader/outputs/delivery.py": "torch and JAX are imported when they are the output",
-    "loader/outputs/output.py": "torch and JAX are imported when they are the output",
-    "loader/tokens/deliver.py": "JAX is imported when it is the output",
+    "loader/outputs/registry.py": "an output is imported when it is asked for",
 }
 
 # Folders of tests that concern no room.
