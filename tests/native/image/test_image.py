@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 
@@ -195,6 +197,35 @@ def test_nothing_is_written_outside_the_place(level: str) -> None:
             assert program.run_raw(address, np.array([pixels.shape]), place, size, scratch, statuses) == 0
             assert (guarded[:64] == 201).all()
             assert (guarded[64 + size :] == 201).all()
+
+
+BEHIND_IS_NOTHING = """
+import ctypes, mmap, sys
+import numpy as np
+from toolkit._native.image import program as image
+
+image._set_simd_level(sys.argv[1])
+two = mmap.mmap(-1, 2 * mmap.PAGESIZE)
+pages = np.frombuffer(two, np.uint8)
+protect = ctypes.CDLL(None).mprotect
+assert protect(ctypes.c_void_p(pages.ctypes.data + mmap.PAGESIZE), ctypes.c_size_t(mmap.PAGESIZE), 0) == 0
+scratch = image.Scratch()
+floats = {"scale": [1.0] * 3, "bias": [0.0] * 3, "dtype": "float32", "layout": "chw"}
+for channels in (1, 3, 4):
+    for height, width in ((1, 1), (5, 7), (31, 33), (2, 511)):
+        pixels = pages[mmap.PAGESIZE - height * width * channels : mmap.PAGESIZE].reshape(height, width, channels)
+        for ops in STEPS:
+            for options in ({"mode": "rgba"}, floats):
+                image.ImageProgram(ops, **options).apply(pixels, scratch)
+"""
+
+
+def test_nothing_is_read_behind_pixels_that_were_given(level: str) -> None:
+    sizes = ((9, 5, "bilinear"), (40, 70, "lanczos"), (3, 3, "nearest"))
+    steps = [[], *([("resize", {"height": high, "width": wide, "filter": kind})] for high, wide, kind in sizes)]
+    script = BEHIND_IS_NOTHING.replace("STEPS", repr(steps))
+    done = subprocess.run([sys.executable, "-c", script, level], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_empty_batch() -> None:

@@ -21,6 +21,7 @@ typedef struct {
     int gray, premultiply;    /* what becomes of a row before anything else */
     int late;                 /* and of a resized one: img_late_to_rgbx */
     int64_t columns;          /* of the window */
+    const uint8_t *end;       /* of the memory from which rows may be read where they lie */
 } source;
 
 static int next_row(source *from, img_scratch *scratch, const uint8_t **row, char *message) {
@@ -43,6 +44,9 @@ static int next_row(source *from, img_scratch *scratch, const uint8_t **row, cha
             img_current_kernels()->from_rgb(line, p, from->columns);
         else
             img_from_channels(line, p, from->columns, from->channels);
+        *row = line;
+    } else if (!from->streams && p + 4 * from->columns + IMG_PAD > from->end) { /* loads may run over a row's end */
+        memcpy(line, p, 4 * (size_t)from->columns);
         *row = line;
     }
     if (from->gray || from->premultiply) {
@@ -273,7 +277,7 @@ static int run_stages(const img_program *program, axes *a, source *from, img_scr
         if (status != IMG_OK)
             return status;
         *from = (source){.base = buffer->data + 4 * (a->y.first * width + a->x.first), .step_x = 4, .step_y = 4 * width,
-                         .channels = 4, .columns = a->x.last - a->x.first};
+                         .end = buffer->data + 4 * height * width + IMG_PAD, .channels = 4, .columns = a->x.last - a->x.first};
     }
 }
 
@@ -320,6 +324,7 @@ static int turn(turning t, const img_decoding *how, int64_t decoded_h, int64_t d
     }
     int64_t along_x = t.flip_x ? -4 : 4, along_y = t.flip_y ? -stride : stride;
     from->base = scratch->pixels[0].data + (t.flip_y ? (stored.height - 1) * stride : 0) + (t.flip_x ? stride - 4 : 0);
+    from->end = scratch->pixels[0].data + stored.height * stride + IMG_PAD;
     from->step_x = t.transposed ? along_y : along_x;
     from->step_y = t.transposed ? along_x : along_y;
     from->channels = 4;
@@ -460,6 +465,7 @@ int img_run_pixels(const img_program *program, img_scratch *scratch, const img_p
         return IMG_OK;
     }
     source from = {.base = base, .step_x = channels, .step_y = step_y, .channels = channels,
+                   .end = pixels->data + pixels->height * step_y,
                    .gray = program->mode == IMG_GRAY && channels != 1, .columns = a.x.last - a.x.first};
     return run_stages(program, &a, &from, scratch, out, out_h, out_w, message);
 }
