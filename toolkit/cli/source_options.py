@@ -67,7 +67,7 @@ def names_of(given: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def kinds_of(given: str | Mapping[str, str]) -> dict[str, Kind]:
-    """Return {"photo": Kind.IMAGE, …} for photo=image,caption=text."""
+    """Return {"photo": Kind("image"), …} for photo=image,caption=text."""
     known = [kind.value for kind in Kind]
     kinds = {}
     for column, value in pairs_of(given).items():

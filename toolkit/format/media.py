@@ -74,6 +74,11 @@ class StoredMedium:
     forms: tuple[StoredForm, ...]
     form_in: Callable[[str], StoredForm]
 
+    @property
+    def source_form(self) -> StoredForm:
+        """The form of the source's own bytes."""
+        return self.forms[0]
+
     def form_of(self, dtype: pa.DataType) -> StoredForm | None:
         """Return the form with that Arrow type, or None."""
         return next((form for form in self.forms if form.type == dtype), None)

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from toolkit.errors import SourceError, StorageError, UsageError
 from toolkit.format.commit import Transaction
 from toolkit.format.manifest import Manifest, encode_manifest
+from toolkit.format.media import stored_medium
 from toolkit.format.pin import holds_dataset, resolve
-from toolkit.format.schema import Kind
 from toolkit.pack.assembly import assemble
 from toolkit.pack.committed import Committed
 from toolkit.pack.job import OnExisting, PackJob, PackPlan, PackResult, PlannedSplit
@@ -36,7 +36,7 @@ def plan(job: PackJob) -> PackPlan:
         source_kind=kind.value,
         splits={name: _planned([part for part in survey.slices if part.split == name]) for name in survey.splits},
         columns={column.name: column.kind.value for column in survey.columns},
-        encodings={column.name: column.encoding or "" for column in survey.columns if column.kind is Kind.IMAGE},
+        encodings={column.name: column.encoding or "" for column in survey.columns if stored_medium(column.kind)},
         classes=next(iter(survey.classes.values()), None),
         skipped=dict(survey.skipped),
         left_out=survey.left_out,

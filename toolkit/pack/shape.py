@@ -1,11 +1,12 @@
-"""Shape images between source and shards: check that they decode, or store them as JPEG of our making or as pixels.
+"""Shape media between source and shards: check that they decode, or store them in another encoding, images as JPEG or
+pixels.
 
-A step from rows to rows, on the packing threads. What an image comes to is decided in toolkit.pack.images.
+A step from rows to rows, on the packing threads. What a value comes to is up to its medium's Encoder.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -14,8 +15,9 @@ import pyarrow.compute as pc
 from toolkit.errors import UsageError
 from toolkit.format.encodings import KEEP, ImageEncoding
 from toolkit.format.media import IMAGE
-from toolkit.format.schema import KEY, Kind, image_column
-from toolkit.pack.images import ImageMaker, StoredImage, UnfitImageError
+from toolkit.format.schema import KEY, medium_column
+from toolkit.pipelines.media import held_medium
+from toolkit.pipelines.medium import Encoder, Made, Shaping, UnfitMediumError
 from toolkit.sources.base import PIECE_BYTES, Rows, Slice, Source, Survey
 from toolkit.sources.options import VerifyImages
 from toolkit.sources.reject import Reject
@@ -24,7 +26,7 @@ __all__ = ["Shaper"]
 
 
 class Shaper:
-    """The rows of a source with their images shaped. Its rows() runs on several threads, each with its own slice.
+    """The rows of a source with their media shaped. Its rows() runs on several threads, each with its own slice.
 
     Attributes:
         survey: What is packed: the source's survey with its image columns as they are stored.
@@ -42,79 +44,90 @@ class Shaper:
         """See toolkit.pack.job.PackJob. Raises UsageError when there is no image to encode."""
         self._source = source
         self._source_survey = survey
-        self._columns = tuple(column.name for column in survey.columns if column.kind is Kind.IMAGE)
+        images = [column.name for column in survey.columns if column.kind is IMAGE.kind]
         encodes = encoding != KEEP
-        if encodes and not self._columns:
+        if encodes and not images:
             found = ", ".join(f"{column.name} ({column.kind.value})" for column in survey.columns)
             raise UsageError(
                 f"--image-encoding {encoding}: no column holds images; there are {found}. Leave it out, or say which "
                 "one does with --kind COLUMN=image"
             )
-        self.survey = _encoded(survey, encoding, short_side) if encodes else survey
-        decodes = encodes or (verify is VerifyImages.DECODE and bool(self._columns))
-        self._maker = ImageMaker(encoding, short_side, max_pixels) if decodes else None
+        self.survey = _encoded(survey, images, encoding, short_side) if encodes else survey
+        self._columns: dict[str, tuple[str, Encoder]] = {}  # name -> the child with its payload, what stores it
+        for column in survey.columns:
+            held = held_medium(column.kind, survey.types[column.name])
+            encoded = column.name in images and encodes
+            if held is not None and (encoded or verify is VerifyImages.DECODE):
+                shaping = Shaping(
+                    encoding=str(encoding if encoded else KEEP), short_side=short_side, max_pixels=max_pixels
+                )
+                self._columns[column.name] = held.form.payload, held.medium.encoder(shaping)
 
     def rows(self, part: Slice) -> Iterator[Rows]:
-        """Yield the rows of a slice in pieces of a few MiB; images that can't be decoded become rejects."""
+        """Yield the rows of a slice in pieces of a few MiB; values that can't be decoded become rejects."""
         for rows in self._source.read(self._source_survey, part):
-            if self._maker is None:
-                yield rows
+            if self._columns:
+                yield from self._shaped(rows, part)
             else:
-                yield from self._shaped(rows, part, self._maker)
+                yield rows
 
-    def _shaped(self, rows: Rows, part: Slice, maker: ImageMaker) -> Iterator[Rows]:
+    def _shaped(self, rows: Rows, part: Slice) -> Iterator[Rows]:
         batch = rows.batch
-        encoded = [pc.struct_field(batch.column(name), "bytes") for name in self._columns]  # with the struct's nulls
-        piece = _Piece(batch, self._columns)
+        payloads = [
+            (name, encoder, pc.struct_field(batch.column(name), payload))  # with the struct's nulls
+            for name, (payload, encoder) in self._columns.items()
+        ]
+        piece = _Piece(batch, {name: encoder for name, (_, encoder) in self._columns.items()})
         rejects = list(rows.rejects)
         for row in range(batch.num_rows):
             try:
-                piece.add(row, [self._image(maker, array[row], i) for i, array in enumerate(encoded)])
-            except UnfitImageError as fault:
+                piece.add(row, [_made(encoder, array[row], name) for name, encoder, array in payloads])
+            except UnfitMediumError as fault:
                 key = batch.column(KEY)[row].as_py()
                 rejects.append(Reject(self._source.place(part, key), key, str(fault)))
             # A few MiB of source files can be very many pixels: hand on what there is.
             if piece.nbytes >= PIECE_BYTES:
-                yield Rows(piece.take(maker), (), 0)
-        yield Rows(piece.take(maker), tuple(rejects), rows.read_bytes)
+                yield Rows(piece.take(), (), 0)
+        yield Rows(piece.take(), tuple(rejects), rows.read_bytes)
 
-    def _image(self, maker: ImageMaker, value: pa.BinaryScalar, column: int) -> StoredImage | None:
-        if not value.is_valid:
-            return None
-        try:
-            return maker.make(memoryview(value.as_buffer()).cast("B"))
-        except UnfitImageError as fault:
-            raise UnfitImageError(f"column {self._columns[column]!r}: {fault}") from fault
+
+def _made(encoder: Encoder, value: pa.BinaryScalar, column: str) -> Made | None:
+    if not value.is_valid:
+        return None
+    try:
+        return encoder.make(memoryview(value.as_buffer()).cast("B"))
+    except UnfitMediumError as fault:
+        raise UnfitMediumError(f"column {column!r}: {fault}") from fault
 
 
 class _Piece:
-    """Rows of a batch that are kept, with what their images came to."""
+    """Rows of a batch that are kept, with what their media came to."""
 
-    def __init__(self, batch: pa.RecordBatch, columns: Sequence[str]) -> None:
+    def __init__(self, batch: pa.RecordBatch, encoders: Mapping[str, Encoder]) -> None:
         self._batch = batch
-        self._columns = columns
+        self._encoders = encoders
         self._begin()
 
-    def add(self, row: int, images: Sequence[StoredImage | None]) -> None:
+    def add(self, row: int, values: Sequence[Made | None]) -> None:
         """Keep a row."""
         self._rows.append(row)
-        for made, image in zip(self._made, images, strict=True):
-            made.append(image)
-            self.nbytes += 0 if image is None else image.nbytes
+        for made, value in zip(self._made.values(), values, strict=True):
+            made.append(value)
+            self.nbytes += 0 if value is None else value.nbytes
 
-    def take(self, maker: ImageMaker) -> pa.RecordBatch:
+    def take(self) -> pa.RecordBatch:
         """Return the rows kept since the last call."""
         arrays = {}
         for name, array in zip(self._batch.schema.names, self._batch.columns, strict=True):
             kept = _picked(array, self._rows)
-            made = self._made[self._columns.index(name)] if name in self._columns else None
-            arrays[name] = kept if made is None else maker.array(made, kept)
+            encoder = self._encoders.get(name)
+            arrays[name] = kept if encoder is None else encoder.array(self._made[name], kept)
         self._begin()
         return pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
 
     def _begin(self) -> None:
         self._rows: list[int] = []
-        self._made: list[list[StoredImage | None]] = [[] for _ in self._columns]
+        self._made: dict[str, list[Made | None]] = {name: [] for name in self._encoders}
         self.nbytes = 0
 
 
@@ -124,10 +137,11 @@ def _picked(array: pa.Array, rows: Sequence[int]) -> pa.Array:
     return array.take(pa.array(rows, pa.int64()))
 
 
-def _encoded(survey: Survey, encoding: ImageEncoding, short_side: int | None) -> Survey:
+def _encoded(survey: Survey, images: Sequence[str], encoding: ImageEncoding, short_side: int | None) -> Survey:
     columns = tuple(
-        image_column(column.name, encoding) if column.kind is Kind.IMAGE else column for column in survey.columns
+        medium_column(column.name, IMAGE, str(encoding)) if column.name in images else column
+        for column in survey.columns
     )
-    types = {column.name: IMAGE.form_in(str(encoding)).type for column in columns if column.kind is Kind.IMAGE}
+    types = dict.fromkeys(images, IMAGE.form_in(str(encoding)).type)
     options = {"image_encoding": str(encoding), "short_side": short_side}
     return replace(survey, columns=columns, types={**survey.types, **types}, options={**survey.options, **options})

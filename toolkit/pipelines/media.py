@@ -12,7 +12,7 @@ from toolkit.format.media import StoredForm
 from toolkit.pipelines.image.medium import ImageMedium
 from toolkit.pipelines.medium import Medium
 
-__all__ = ["Held", "add_medium", "forget_medium", "held_medium", "medium_of"]
+__all__ = ["Held", "add_medium", "forget_medium", "held_medium", "media", "medium_of"]
 
 _MEDIA: dict[Kind, Medium] = {medium.stored.kind: medium for medium in (ImageMedium(),)}
 
@@ -22,6 +22,11 @@ class Held(NamedTuple):
 
     medium: Medium
     form: StoredForm
+
+
+def media() -> tuple[Medium, ...]:
+    """Return every medium."""
+    return tuple(_MEDIA.values())
 
 
 def medium_of(kind: Kind) -> Medium | None:

@@ -8,11 +8,56 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import pyarrow as pa
 
 from toolkit.format.media import StoredForm, StoredMedium
 from toolkit.pipelines.state import State
 
-__all__ = ["Medium"]
+__all__ = ["HEAD_BYTES", "Encoder", "Made", "Medium", "Shaping", "UnfitMediumError"]
+
+HEAD_BYTES = 512  # of a file, that tell whose it is
+
+
+class UnfitMediumError(ValueError):
+    """Why bytes are no value of a medium, or can't be decoded or encoded."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shaping:
+    """What a pack makes of a medium's values.
+
+    Attributes:
+        encoding: How they are stored; with "keep" they are decoded only to see that they can be.
+        short_side: Pictures whose shorter side is longer are resized to it; None: they stay as large as they are.
+        max_pixels: Pictures with more are refused.
+    """
+
+    encoding: str
+    short_side: int | None
+    max_pixels: int
+
+
+class Made(Protocol):
+    """What is stored of a value."""
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes that it takes beside the source's own."""
+
+
+class Encoder(ABC):
+    """Makes what is stored of a medium's values. Used by every packing thread at once."""
+
+    @abstractmethod
+    def make(self, payload: memoryview) -> Made:
+        """Return what is stored of a value. Raises UnfitMediumError."""
+
+    @abstractmethod
+    def array(self, made: Sequence[Any], column: pa.Array) -> pa.Array:
+        """Return a column's new values, of what make() returned or None; `column` has the source's, row for row."""
 
 
 class Medium(ABC):
@@ -20,9 +65,23 @@ class Medium(ABC):
 
     Attributes:
         stored: How it is stored.
+        extensions: The endings of file names that tell it, in lower case and without their dot.
     """
 
     stored: StoredMedium
+    extensions: frozenset[str]
+
+    @abstractmethod
+    def begins(self, head: bytes) -> bool:
+        """Tell whether a file that begins with `head`, its first HEAD_BYTES, is of one of the medium's formats."""
+
+    @abstractmethod
+    def check_header(self, payload: bytes | memoryview) -> None:
+        """Read no more than a file's header. Raises UnfitMediumError when it hasn't one that can be read."""
+
+    @abstractmethod
+    def encoder(self, shaping: Shaping) -> Encoder:
+        """Return what a pack stores values with that are shaped, or only decoded."""
 
     @abstractmethod
     def state(self, form: StoredForm, column: str) -> State:

@@ -1,6 +1,6 @@
 """Check the bytes of values whose kind promises something: text is UTF-8, JSON parses, a tensor is a whole NumPy file.
 
-Every source asks here, so that a value is refused or stored whatever it came in. Images are checked in sources.images.
+Every source asks here, so that a value is refused or stored whatever it came in. Media are checked in sources.payloads.
 """
 
 from __future__ import annotations

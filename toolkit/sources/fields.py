@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from toolkit.errors import UsageError, did_you_mean
-from toolkit.format.media import IMAGE_TYPE
-from toolkit.format.schema import Column, Kind, image_column, label_column, stored_type
+from toolkit.format.media import stored_medium
+from toolkit.format.schema import Column, Kind, label_column, medium_column, stored_type
 from toolkit.sources.options import SourceOptions
 
 __all__ = ["Chosen", "Field", "choose_fields", "make_column"]
@@ -68,9 +68,10 @@ def make_column(name: str, kind: Kind, dtype: pa.DataType) -> tuple[Column, pa.D
     Raises:
         UsageError: Values of that type can't be of that kind.
     """
+    medium = stored_medium(kind)
+    if medium is not None:
+        return medium_column(name, medium), medium.source_form.type
     match kind:
-        case Kind.IMAGE:
-            return image_column(name), IMAGE_TYPE
         case Kind.LABEL:
             return label_column(name, ""), pa.int64()
         case Kind.TENSOR:

@@ -14,10 +14,12 @@ import pyarrow as pa
 
 from toolkit._native.shards.files import READ_CHANGED, READ_GOOD, read_files
 from toolkit.format.arrays import bool_array
+from toolkit.pipelines.image.medium import ImageMedium
+from toolkit.pipelines.medium import UnfitMediumError
 from toolkit.sources.base import PIECE_BYTES, too_large
 from toolkit.sources.entries import Entries
-from toolkit.sources.images import NotAnImageError, check_image
 from toolkit.sources.options import VerifyImages
+from toolkit.sources.payloads import check_payload
 from toolkit.sources.reject import Reject
 from toolkit.sources.scan import Entry, printable
 from toolkit.storage.local import storage_errors
@@ -25,6 +27,7 @@ from toolkit.storage.local import storage_errors
 __all__ = ["pieces", "read_images"]
 
 _MOST_FILES = 65536  # looked ahead at for a piece
+_IMAGE = ImageMedium()
 _REASONS = {
     READ_CHANGED: "changed during the pack",
     errno.ENOENT: "vanished during the pack",
@@ -70,9 +73,9 @@ def read_images(entries: Entries, verify: VerifyImages, most: int) -> tuple[Entr
     for i, status in enumerate(statuses.tolist()):
         try:
             if status != READ_GOOD:
-                raise NotAnImageError(_reason(status, entries[i].path))
-            check_image(data[spans[i] : spans[i + 1]], verify)
-        except NotAnImageError as fault:
+                raise UnfitMediumError(_reason(status, entries[i].path))
+            check_payload(_IMAGE, data[spans[i] : spans[i + 1]], verify)
+        except UnfitMediumError as fault:
             good[i] = False
             rejects.append(_reject(entries[i], str(fault)))
     offsets = pa.py_buffer(ends.astype(np.int32))

@@ -10,13 +10,14 @@ import pyarrow as pa
 
 from toolkit.errors import UsageError
 from toolkit.format.arrays import to_array
-from toolkit.format.media import IMAGE_TYPE
+from toolkit.format.media import IMAGE
 from toolkit.format.schema import KEY, image_column, label_column
 from toolkit.sources.base import ROW_OVERHEAD_BYTES, Rows, Slice, Source, Survey, rows_schema
 from toolkit.sources.entries import NO_LABEL, Entries
 from toolkit.sources.imagefolder import ImageFolderOptions, scan_imagefolder
 from toolkit.sources.imagefolder_files import pieces, read_images
 from toolkit.sources.options import SourceKind, SourceOptions
+from toolkit.sources.payloads import payload_column
 from toolkit.sources.scan import printable
 from toolkit.sources.shuffle import shuffled
 
@@ -58,7 +59,7 @@ class ImageFolderSource(Source):
         labelled = scan.classes is not None
         return Survey(
             columns=(image_column("image"), *([label_column("label", "")] if labelled else [])),
-            types={"image": IMAGE_TYPE, "label": pa.int64()},
+            types={"image": IMAGE.source_form.type, "label": pa.int64()},
             classes={"label": scan.classes} if scan.classes is not None else {},
             splits=tuple(scan.splits),
             slices=tuple(
@@ -141,7 +142,7 @@ def _batch(entries: Entries, images: pa.Array, schema: pa.Schema) -> pa.RecordBa
     labels = [None if label == NO_LABEL else label for label in entries.labels.tolist()]
     columns = {
         KEY: to_array(keys, pa.string()),
-        "image": pa.StructArray.from_arrays([images, names], fields=list(IMAGE_TYPE)),
+        "image": payload_column(IMAGE.source_form, images, names),
         "label": to_array(labels, pa.int64()),
     }
     return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)

@@ -10,14 +10,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from toolkit.errors import SourceError, UsageError
-from toolkit.format.media import IMAGE_TYPE
+from toolkit.format.media import StoredForm, stored_medium
 from toolkit.format.schema import Column, Kind
+from toolkit.pipelines.media import media
 from toolkit.sources.classes import check_class_names
 from toolkit.sources.fields import Chosen, Field, choose_fields, make_column
 from toolkit.sources.imagefolder import LabelMode
-from toolkit.sources.images import NotAnImageError, check_header
 from toolkit.sources.options import SourceOptions, VerifyImages
 from toolkit.sources.parquet_files import Footer, batch_rows, open_parquet, partition_types, read_group, stored
+from toolkit.sources.payloads import holds
 
 __all__ = ["Plan", "PlannedColumn", "bytes_of", "is_pandas_index", "make_plan"]
 
@@ -123,15 +124,18 @@ def make_plan(first: Footer, footers: Sequence[Footer], options: SourceOptions) 
 
 
 def _kind(footer: Footer, name: str, options: SourceOptions) -> Kind:
-    """Return the kind that Hugging Face's metadata, the type, or a first value that is an image tells."""
+    """Return the kind that Hugging Face's metadata, the type, or a first value that is a medium's tells."""
     dtype = stored(footer, name)
     feature = footer.features.get(name, {}).get("_type")
     if feature == "ClassLabel" and _is_int(dtype) and _names(footer, name) is not None:
         return Kind.SCALAR if options.label_mode is LabelMode.NONE else Kind.LABEL
-    if _is_image_struct(dtype):
-        return Kind.IMAGE if feature in (None, "Image") else Kind.VALUE
+    structs = [medium for medium in media() if _is_like(dtype, medium.stored.source_form)]
+    if structs:
+        told = [medium for medium in structs if feature in (None, medium.stored.source_form.feature)]
+        return told[0].stored.kind if told else Kind.VALUE
     if dtype in (pa.binary(), pa.large_binary()):
-        return Kind.IMAGE if feature == "Image" or _begins_with_image(footer, name) else Kind.BYTES
+        told = [medium for medium in media() if feature is not None and feature == medium.stored.source_form.feature]
+        return told[0].stored.kind if told else _held_by_first(footer, name) or Kind.BYTES
     if pa.types.is_fixed_size_binary(dtype):
         return Kind.BYTES
     if _is_text(dtype):
@@ -144,32 +148,28 @@ def _kind(footer: Footer, name: str, options: SourceOptions) -> Kind:
 def _make_column(chosen: Chosen) -> tuple[Column, pa.DataType]:
     dtype = chosen.type
     binary = dtype in (pa.binary(), pa.large_binary()) or pa.types.is_fixed_size_binary(dtype)
+    medium = stored_medium(chosen.kind)
     fits = {
-        Kind.IMAGE: binary or _is_image_struct(dtype),
         Kind.LABEL: _is_text(dtype) or _is_int(dtype) or pa.types.is_floating(dtype) or pa.types.is_boolean(dtype),
         Kind.TENSOR: binary,
     }
-    if not fits.get(chosen.kind, True):
+    if not (fits.get(chosen.kind, True) if medium is None else binary or _is_like(dtype, medium.source_form)):
         raise UsageError(
             f"--kind {chosen.column}={chosen.kind.value}: its values are {dtype}, which can't be {chosen.kind.value}"
         )
     return make_column(chosen.column, chosen.kind, dtype)
 
 
-def _begins_with_image(footer: Footer, name: str) -> bool:
-    """Tell whether the first value of the first row group that isn't null begins as an image does."""
+def _held_by_first(footer: Footer, name: str) -> Kind | None:
+    """Return the kind of the medium that the first value of the first row group is that isn't null; None: of none."""
     if not footer.groups:
-        return False
+        return None
     with open_parquet(footer.file.path, 1) as file:
         for batch in read_group(file, footer.file, 0, [name], batch_rows(footer, [name])[0]):
             there = batch.column(name).cast(stored(footer, name)).drop_null()
             if len(there):
-                try:
-                    check_header(bytes_of(there[0]))
-                except NotAnImageError:
-                    return False
-                return True
-    return False
+                return holds(bytes_of(there[0]))
+    return None
 
 
 def bytes_of(value: pa.BinaryScalar) -> memoryview:
@@ -264,7 +264,9 @@ def _is_int(dtype: pa.DataType) -> bool:
     return bool(pa.types.is_integer(dtype))
 
 
-def _is_image_struct(dtype: pa.DataType) -> bool:
-    if not pa.types.is_struct(dtype) or {child.name for child in dtype} != {child.name for child in IMAGE_TYPE}:
+def _is_like(dtype: pa.DataType, form: StoredForm) -> bool:
+    """Tell whether values of `dtype` can be stored in a form of files: a struct with the same children."""
+    if not pa.types.is_struct(dtype) or {child.name for child in dtype} != {child.name for child in form.type}:
         return False
-    return dtype.field("bytes").type in (pa.binary(), pa.large_binary()) and _is_text(dtype.field("path").type)
+    binary = dtype.field(form.payload).type in (pa.binary(), pa.large_binary())
+    return binary and (form.path is None or _is_text(dtype.field(form.path).type))

@@ -11,15 +11,16 @@ from numpy.typing import NDArray
 
 from toolkit.errors import did_you_mean
 from toolkit.format.arrays import bits_buffer, bool_array, numbers, to_array, truths, valid_rows, value_offsets
-from toolkit.format.media import IMAGE_TYPE
 from toolkit.format.schema import Kind, stored_type
 from toolkit.format.sizes import row_bytes
+from toolkit.pipelines.media import medium_of
+from toolkit.pipelines.medium import Medium, UnfitMediumError
 from toolkit.sources.base import LARGEST_VALUE, too_large
 from toolkit.sources.contents import UnfitError, check_json, check_tensor
 from toolkit.sources.files import InputFile
-from toolkit.sources.images import NotAnImageError, check_image
 from toolkit.sources.options import VerifyImages
 from toolkit.sources.parquet_fields import Plan, PlannedColumn, bytes_of
+from toolkit.sources.payloads import check_payload, payload_column
 from toolkit.sources.reject import Reject
 from toolkit.sources.scan import printable
 
@@ -96,6 +97,7 @@ def _convert(array: pa.Array, column: PlannedColumn, plan: Plan, reasons: _Reaso
         for i in np.flatnonzero(sizes > plan.max_value_bytes).tolist():
             reasons[i] = f"column {column.field!r}: {too_large(int(sizes[i]), plan.max_value_bytes)}"
         array = _without(array, reasons)
+    medium = medium_of(column.column.kind)
     match column.column.kind:
         case Kind.LABEL:
             text = array.type in (pa.string(), pa.large_string())
@@ -103,8 +105,8 @@ def _convert(array: pa.Array, column: PlannedColumn, plan: Plan, reasons: _Reaso
             if plan.require_labels:
                 _note(reasons, ~valid_rows(made), f"column {column.field!r} is null, and labels are required")
             return made
-        case Kind.IMAGE:
-            made = _images(array, column.field, plan.verify_images, reasons)
+        case _ if medium is not None:
+            made = _payloads(array, column.field, medium, plan.verify_images, reasons)
         case Kind.TENSOR:
             made = _tensors(array, column.field, reasons)
         case _:
@@ -167,24 +169,27 @@ def _unknown_class(name: str, column: PlannedColumn, hints: dict[str, str]) -> s
     return f"{told}.{hints[name]}" if hints.get(name) else told
 
 
-def _images(array: pa.Array, field: str, verify: VerifyImages, reasons: _Reasons) -> pa.Array:
-    """Return bytes and base names of images; null where there are neither."""
-    if pa.types.is_struct(array.type):
-        data = pc.struct_field(array, "bytes")
-        paths = pc.struct_field(array, "path").cast(pa.string())
-        _note(reasons, ~valid_rows(data) & valid_rows(paths), f"column {field!r}: image bytes are not in the file")
-        paths = pc.replace_substring_regex(paths, r"(?s)^.*/", "")
-    else:
+def _payloads(array: pa.Array, field: str, medium: Medium, verify: VerifyImages, reasons: _Reasons) -> pa.Array:
+    """Return bytes and base names of a medium's files; null where there are neither."""
+    form = medium.stored.source_form
+    paths = None
+    if not pa.types.is_struct(array.type):
         data = array.cast(pa.binary()) if pa.types.is_fixed_size_binary(array.type) else array
-        paths = pa.nulls(len(array), pa.string())
+    else:
+        data = pc.struct_field(array, form.payload)
+        if form.path is not None:
+            paths = pc.struct_field(array, form.path).cast(pa.string())
+            told = f"column {field!r}: {medium.stored.kind.value} bytes are not in the file"
+            _note(reasons, ~valid_rows(data) & valid_rows(paths), told)
+            paths = pc.replace_substring_regex(paths, r"(?s)^.*/", "")
     there = valid_rows(data)
     for i in np.flatnonzero(there).tolist():
         try:
-            check_image(bytes_of(data[i]), verify)
-        except NotAnImageError as fault:
+            check_payload(medium, bytes_of(data[i]), verify)
+        except UnfitMediumError as fault:
             reasons[i] = f"column {field!r}: {fault if data[i].as_buffer().size else 'no bytes'}"
     data = _without(data, reasons).cast(pa.binary())
-    return pa.StructArray.from_arrays([data, paths], fields=list(IMAGE_TYPE), mask=bool_array(~there))
+    return payload_column(form, data, paths)
 
 
 def _tensors(array: pa.Array, field: str, reasons: _Reasons) -> pa.Array:

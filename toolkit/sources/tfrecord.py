@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from toolkit.errors import SourceError, UsageError
 from toolkit.format.schema import Kind
+from toolkit.pipelines.media import medium_of
 from toolkit.sources.base import PIECE_BYTES, ROW_OVERHEAD_BYTES, Rows, Slice, Source, Survey
 from toolkit.sources.classes import check_class_names
 from toolkit.sources.fields import Chosen, Field, choose_fields, make_column
@@ -35,7 +36,6 @@ __all__ = ["TFRecordSource", "looks_like_tfrecord"]
 
 _RAW = "record"
 _TEXTS = (Kind.TEXT, Kind.JSON)
-_ONE_BINARY = (Kind.IMAGE, Kind.TENSOR)
 
 
 class _Part(NamedTuple):
@@ -230,7 +230,7 @@ def _dtype(chosen: Chosen) -> pa.DataType:
     """Return the type of a column's values: bytes can be said to be text, and text bytes."""
     binary = chosen.type in (pa.string(), pa.binary())
     fits = binary or (chosen.kind is Kind.LABEL and chosen.type == pa.int64())
-    if chosen.kind in (Kind.LABEL, *_ONE_BINARY) and not fits:
+    if not fits and (chosen.kind in (Kind.LABEL, Kind.TENSOR) or medium_of(chosen.kind) is not None):
         kind = chosen.kind.value
         raise UsageError(f"--kind {chosen.column}={kind}: its values are {chosen.type}, which can't be {kind}")
     if binary and chosen.kind in _TEXTS:

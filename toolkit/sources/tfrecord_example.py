@@ -18,7 +18,7 @@ import pyarrow as pa
 from toolkit.errors import SourceError, UsageError
 from toolkit.format.schema import Kind
 from toolkit.sources.fields import Field
-from toolkit.sources.images import NotAnImageError, check_header
+from toolkit.sources.payloads import holds
 
 __all__ = ["Features", "NotAnExampleError", "Shape", "Wanted", "parser", "value_of"]
 
@@ -58,7 +58,8 @@ class _Seen:
     conflict: str = ""
     least: int = 1
     most: int = 1
-    image: bool | None = None
+    looked: bool = False
+    medium: Kind | None = None
     text: bool | None = None
     values: set[str] | None = None
 
@@ -142,12 +143,12 @@ class Features:
         return seen
 
     def _look(self, name: str, seen: _Seen, values: Iterable[bytes]) -> None:
-        """Find out whether bytes are images or text."""
-        if seen.image or (seen.text is False and seen.values is None):
+        """Find out whether bytes are a medium's or text."""
+        if seen.medium or (seen.text is False and seen.values is None):
             return
         for value in values:
-            if seen.image is None and not seen.sequence and value:
-                seen.image = _is_image(value)
+            if not seen.looked and not seen.sequence and value:
+                seen.looked, seen.medium = True, holds(value)
             text = _text(value)
             seen.text = text is not None and seen.text is not False
             if seen.values is not None and text is not None and text.strip():
@@ -205,7 +206,7 @@ def _values(feature: Any) -> Any:
 
 def _field(seen: _Seen) -> Field:
     dtype = _TYPES[seen.type]
-    if seen.type == "bytes_list" and seen.text and not seen.image:
+    if seen.type == "bytes_list" and seen.text and seen.medium is None:
         dtype = pa.string()
     if seen.sequence:
         return Field(pa.list_(pa.list_(dtype)), Kind.VALUE)
@@ -213,20 +214,12 @@ def _field(seen: _Seen) -> Field:
         return Field(pa.list_(dtype), Kind.VALUE)
     if seen.type != "bytes_list":
         return Field(dtype, Kind.SCALAR)
-    return Field(dtype, Kind.IMAGE if seen.image else Kind.TEXT if seen.text else Kind.BYTES)
+    return Field(dtype, seen.medium or (Kind.TEXT if seen.text else Kind.BYTES))
 
 
 def _described(kind: str | None, sequence: bool) -> str:
     values = "empty" if kind is None else kind.removesuffix("_list")
     return f"a feature list of {values}" if sequence else values
-
-
-def _is_image(value: bytes) -> bool:
-    try:
-        check_header(value)
-    except NotAnImageError:
-        return False
-    return True
 
 
 def _text(value: bytes) -> str | None:

@@ -12,10 +12,12 @@ import pyarrow as pa
 
 from toolkit.format.arrays import to_array
 from toolkit.format.schema import Column, Kind
+from toolkit.pipelines.media import medium_of
+from toolkit.pipelines.medium import Medium, UnfitMediumError
 from toolkit.sources.base import Rows, Survey, rows_schema
 from toolkit.sources.contents import UnfitError, check_json, check_tensor, text_of
-from toolkit.sources.images import NotAnImageError, check_image
 from toolkit.sources.options import Missing, SourceOptions, VerifyImages
+from toolkit.sources.payloads import check_payload
 from toolkit.sources.reject import Reject
 from toolkit.sources.tfrecord_example import NotAnExampleError, Shape, parser, value_of
 from toolkit.sources.tfrecord_records import Record
@@ -83,7 +85,7 @@ class RowMaker:
             raise UnfitError(f"lacks the feature {field!r}")
         try:
             return store(value)
-        except (UnfitError, NotAnImageError) as fault:
+        except (UnfitError, UnfitMediumError) as fault:
             raise UnfitError(f"{column}: {fault}") from fault
 
 
@@ -94,10 +96,11 @@ def _shape(dtype: pa.DataType, kind: Kind) -> Shape:
 
 
 def _store(column: Column, survey: Survey, verify: VerifyImages) -> Callable[[Any], Any]:
-    """Return what turns a feature's value into the column's, or raises UnfitError or NotAnImageError."""
+    """Return what turns a feature's value into the column's, or raises UnfitError or UnfitMediumError."""
+    medium = medium_of(column.kind)
+    if medium is not None:
+        return lambda value: _payload(medium, value, verify)
     match column.kind:
-        case Kind.IMAGE:
-            return lambda value: _image(value, verify)
         case Kind.TENSOR:
             return _tensor
         case Kind.LABEL:
@@ -111,9 +114,10 @@ def _store(column: Column, survey: Survey, verify: VerifyImages) -> Callable[[An
     return lambda value: value
 
 
-def _image(value: bytes, verify: VerifyImages) -> dict[str, bytes | None]:
-    check_image(value, verify)
-    return {"bytes": value, "path": None}
+def _payload(medium: Medium, value: bytes, verify: VerifyImages) -> dict[str, bytes | None]:
+    check_payload(medium, value, verify)
+    form = medium.stored.source_form
+    return {**dict.fromkeys(form.type.names), form.payload: value}
 
 
 def _tensor(value: bytes) -> bytes:

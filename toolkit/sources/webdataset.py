@@ -9,12 +9,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
-import numpy as np
 import pyarrow as pa
 
 from toolkit.errors import SourceError, UsageError
-from toolkit.format.arrays import bool_array, to_array
-from toolkit.format.media import IMAGE_TYPE
+from toolkit.format.arrays import to_array
+from toolkit.format.media import stored_medium
 from toolkit.format.schema import Kind
 from toolkit.sources.base import (
     PIECE_BYTES,
@@ -30,6 +29,7 @@ from toolkit.sources.contents import UnfitError
 from toolkit.sources.fields import Chosen, make_column
 from toolkit.sources.files import InputFile, ends_with, find_files, group_by_split
 from toolkit.sources.options import Missing, SourceKind, SourceOptions
+from toolkit.sources.payloads import payload_column
 from toolkit.sources.reject import Reject
 from toolkit.sources.scan import printable
 from toolkit.sources.skips import FILE_REASONS, Skips
@@ -41,7 +41,7 @@ from toolkit.sources.webdataset_parts import (
     check_labels,
     choose_parts,
     converter,
-    holds_two_images,
+    doubled_media,
     read_parts,
     safe_key,
     skip_reason,
@@ -123,8 +123,8 @@ class WebDatasetSource(Source):
                 f"{len(files)} tars, passed over {_counts(skips)}. Samples are files called KEY.EXTENSION"
             )
         extensions = list(dict.fromkeys(extension for signature in met for extension in signature))
-        seen = looks.images
-        together = any(holds_two_images(signature, seen) for signature in met)
+        seen = looks.media
+        together = {kind for signature in met for kind in doubled_media(signature, seen)}
         chosen = choose_parts(extensions, together, options, seen)
         check_labels(chosen, options)
         made = [make_column(one.column, one.kind, one.type) for one in chosen]
@@ -357,11 +357,10 @@ class _RowsBuilder:
         """Return the rows and rejects since the last call."""
         arrays = [to_array(self._keys, pa.string())]
         for name, kind, _, _ in self._columns:
-            values = self._values[name]
-            if kind is Kind.IMAGE:
-                mask = bool_array(np.array([value is None for value in values], np.bool_))
-                children = [to_array(values, pa.binary()), to_array(self._paths[name], pa.string())]
-                arrays.append(pa.StructArray.from_arrays(children, fields=list(IMAGE_TYPE), mask=mask))
+            values, medium = self._values[name], stored_medium(kind)
+            if medium is not None:
+                payloads, paths = to_array(values, pa.binary()), to_array(self._paths[name], pa.string())
+                arrays.append(payload_column(medium.source_form, payloads, paths))
             else:
                 arrays.append(to_array(values, self._schema.field(name).type))
         rows = Rows(

@@ -6,19 +6,22 @@ Reads no file.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
 
 from toolkit.errors import UsageError
-from toolkit.format.media import IMAGE_TYPE
+from toolkit.format.media import stored_medium
 from toolkit.format.schema import Kind
+from toolkit.pipelines.media import medium_of
+from toolkit.pipelines.medium import Medium, UnfitMediumError
 from toolkit.sources.contents import UnfitError, check_json, check_tensor, text_of
 from toolkit.sources.fields import Chosen, Field, choose_fields
-from toolkit.sources.images import NotAnImageError, check_image
 from toolkit.sources.options import SourceOptions, VerifyImages
-from toolkit.sources.scan import IMAGE_EXTENSIONS, printable
+from toolkit.sources.payloads import check_payload, named_as
+from toolkit.sources.scan import printable
 from toolkit.sources.tar import FILE, FOLDER, LINK, SPARSE, Member
 
 __all__ = [
@@ -26,7 +29,7 @@ __all__ = [
     "choose_parts",
     "column_name",
     "converter",
-    "holds_two_images",
+    "doubled_media",
     "is_known",
     "read_parts",
     "safe_key",
@@ -35,18 +38,13 @@ __all__ = [
     "unsafe",
 ]
 
-_IMAGES = frozenset(extension[1:] for extension in IMAGE_EXTENSIONS) | {
-    *("apng", "avif", "j2k", "jp2", "jpe", "jpf", "jpx", "pbm", "pfm", "pnm")
-}
 _KINDS = {
-    **dict.fromkeys(_IMAGES, Kind.IMAGE),
     "cls": Kind.SCALAR,
     **dict.fromkeys(("txt", "text", "transcript"), Kind.TEXT),
     **dict.fromkeys(("json", "jsn"), Kind.JSON),
     "npy": Kind.TENSOR,
 }
 _TYPES = {
-    Kind.IMAGE: IMAGE_TYPE,
     Kind.LABEL: pa.int64(),
     Kind.SCALAR: pa.int64(),
     Kind.TEXT: pa.string(),
@@ -113,7 +111,7 @@ def safe_key(key: str) -> str:
 
 def is_known(extension: str) -> bool:
     """Tell whether an extension's name says what it is."""
-    return extension.rpartition(".")[2] in _KINDS
+    return _named(extension) is not None
 
 
 def column_name(extension: str) -> str:
@@ -122,7 +120,7 @@ def column_name(extension: str) -> str:
 
 
 def choose_parts(
-    extensions: Sequence[str], together: bool, options: SourceOptions, seen: frozenset[str]
+    extensions: Sequence[str], together: Collection[Kind], options: SourceOptions, seen: Mapping[str, Kind]
 ) -> list[Chosen]:
     """Return the columns to make of the extensions that were met.
 
@@ -130,28 +128,33 @@ def choose_parts(
 
     Args:
         extensions: In the order they were met.
-        together: A sample has two images with plain extensions, so these can't be one column.
+        together: Media of which a sample has two with plain extensions, so these can't be one column.
         options: What is asked for.
-        seen: Extensions whose names say nothing, and whose members begin as pictures do.
+        seen: Extensions whose names say nothing, and the media that their members begin as.
 
     Raises:
         UsageError: An option names a field or column that isn't there, or two columns would have one name.
     """
-    plain = _plain_images(seen)
-    images = [extension for extension in extensions if extension in plain]
+    alike: dict[Kind, list[str]] = {}
+    for extension in extensions:
+        kind = _plain_medium(extension, seen)
+        if kind is not None:
+            alike.setdefault(kind, []).append(extension)
     names: dict[str, str] = {}  # field -> column, as far as options say nothing
     for extension in extensions:
-        if extension not in plain or (together and len(images) > 1):
+        kind = _plain_medium(extension, seen)
+        if kind is None or (kind in together and len(alike[kind]) > 1):
             names[extension] = column_name(extension)
         else:
-            names[";".join(images)] = "image"
+            names[";".join(alike[kind])] = kind.value
     for name in [*(options.mapping or {}).values(), *(options.columns or ())]:
         parts = read_parts(name)
         if name not in names and set(parts) <= set(extensions):
-            names[name] = "image" if parts[0] in plain else names.get(parts[0], _identifier(parts[0]))
+            kind = _plain_medium(parts[0], seen)
+            names[name] = kind.value if kind is not None else names.get(parts[0], _identifier(parts[0]))
     fields = {name: _field(name, options, seen) for name in names}
     chosen = choose_fields(fields, replace(options, rename={**names, **options.rename}))
-    return [replace(one, type=_TYPES[one.kind]) for one in chosen]
+    return [replace(one, type=_type(one.kind)) for one in chosen]
 
 
 def read_parts(field: str) -> tuple[str, ...]:
@@ -168,17 +171,18 @@ def check_labels(chosen: Iterable[Chosen], options: SourceOptions) -> None:
         raise UsageError("--classes names the ids of a label, and no column is one: say which with --kind COLUMN=label")
 
 
-def holds_two_images(extensions: Iterable[str], seen: frozenset[str]) -> bool:
-    """Tell whether a sample with these extensions has two images with plain extensions; `seen` as in choose_parts()."""
-    plain = _plain_images(seen)
-    return sum(extension in plain for extension in extensions) > 1
+def doubled_media(extensions: Iterable[str], seen: Mapping[str, Kind]) -> set[Kind]:
+    """Return the media of which a sample with these extensions has two with plain ones; `seen`: see choose_parts()."""
+    counts = Counter(_plain_medium(extension, seen) for extension in extensions)
+    return {kind for kind, count in counts.items() if kind is not None and count > 1}
 
 
 def converter(kind: Kind, classes: Sequence[str] | None, verify: VerifyImages) -> Converter:
     """Return what makes a value of a column of that kind from a member's bytes, or raises UnfitError."""
+    medium = medium_of(kind)
+    if medium is not None:
+        return lambda data: _payload(medium, data, verify)
     match kind:
-        case Kind.IMAGE:
-            return lambda data: _image(data, verify)
         case Kind.TEXT:
             return text_of
         case Kind.JSON:
@@ -194,19 +198,29 @@ def converter(kind: Kind, classes: Sequence[str] | None, verify: VerifyImages) -
     return lambda data: data
 
 
-def _plain_images(seen: frozenset[str]) -> frozenset[str]:
-    """Return the extensions of one part that are pictures', by name or as seen; others have columns of their own."""
-    return _IMAGES | {extension for extension in seen if "." not in extension}
+def _plain_medium(extension: str, seen: Mapping[str, Kind]) -> Kind | None:
+    """Return the medium of an extension of one part, by name or as seen; others have columns of their own."""
+    named = named_as(extension)
+    return seen.get(extension) if named is None and "." not in extension else named
 
 
-def _field(name: str, options: SourceOptions, seen: frozenset[str]) -> Field:
-    kinds = {
-        Kind.IMAGE if part in seen else _KINDS.get(part.rpartition(".")[2], Kind.BYTES) for part in read_parts(name)
-    }
+def _named(extension: str) -> Kind | None:
+    """Return the kind that an extension's last part names, or None."""
+    last = extension.rpartition(".")[2]
+    return _KINDS.get(last) or named_as(last)
+
+
+def _type(kind: Kind) -> pa.DataType:
+    medium = stored_medium(kind)
+    return _TYPES[kind] if medium is None else medium.source_form.type
+
+
+def _field(name: str, options: SourceOptions, seen: Mapping[str, Kind]) -> Field:
+    kinds = {seen.get(part) or _named(part) or Kind.BYTES for part in read_parts(name)}
     kind = kinds.pop() if len(kinds) == 1 else Kind.BYTES
     if name == "cls" and options.classes is not None:
         kind = Kind.LABEL
-    return Field(_TYPES[kind], kind)
+    return Field(_type(kind), kind)
 
 
 def _identifier(extension: str) -> str:
@@ -214,10 +228,10 @@ def _identifier(extension: str) -> str:
     return name if name.isidentifier() else f"_{name}"
 
 
-def _image(data: memoryview, verify: VerifyImages) -> memoryview:
+def _payload(medium: Medium, data: memoryview, verify: VerifyImages) -> memoryview:
     try:
-        check_image(data, verify)
-    except NotAnImageError as error:
+        check_payload(medium, data, verify)
+    except UnfitMediumError as error:
         raise UnfitError(str(error)) from error
     return data
 

@@ -15,9 +15,12 @@ from PIL import Image, ImageCms, features
 
 from toolkit.pipelines.image.decode import decode_with_pil
 from toolkit.pipelines.image.formats import FORMATS, find_format
+from toolkit.pipelines.image.medium import ImageMedium
 from toolkit.pipelines.image.steps import Mode
+from toolkit.pipelines.medium import UnfitMediumError
 from toolkit.pipelines.spec import DEFAULT_DECODE
-from toolkit.sources.images import NotAnImageError, check_header
+from toolkit.sources.options import VerifyImages
+from toolkit.sources.payloads import check_payload
 
 _MOST_PIXELS = 1 << 20
 _MODES = list(Mode)
@@ -33,8 +36,8 @@ def fuzz(data: bytes) -> object:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            check_header(encoded)
-        except NotAnImageError as error:
+            check_payload(ImageMedium(), encoded, VerifyImages.HEADER)
+        except UnfitMediumError as error:
             header = refused(error)
         else:
             header = ""

@@ -1,4 +1,4 @@
-"""Make what is stored of an image: nothing but a check, a JPEG, or pixels.
+"""Make what a pack stores of an image: nothing but a check, a JPEG, or pixels.
 
 Decoding is that of a loader, so that raw pixels are those that `decode_image()` gives. JPEGs are decoded, resized and
 encoded without the GIL; other formats are decoded by PIL.
@@ -20,18 +20,15 @@ from toolkit._native.image.program import NOT_JPEG, UNSUPPORTED, ImageError, Ima
 from toolkit.format.encodings import Encoding, ImageEncoding
 from toolkit.format.media import IMAGE_TYPE, RAW_IMAGE_TYPE
 from toolkit.pipelines.image.decode import decode_with_pil
+from toolkit.pipelines.medium import Encoder, Shaping, UnfitMediumError
 from toolkit.pipelines.spec import DEFAULT_DECODE
 
-__all__ = ["ImageMaker", "StoredImage", "UnfitImageError"]
+__all__ = ["ImageEncoder", "StoredImage"]
 
 _MOST_BYTES = 1 << 62  # what is packed may have any size
 _CHANNELS = 3
 
 _Pixels = NDArray[np.uint8]
-
-
-class UnfitImageError(ValueError):
-    """Why an image can't be decoded or encoded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +53,13 @@ class _Tools(threading.local):
         self.encoder = JpegEncoder()
 
 
-class ImageMaker:
+class ImageEncoder(Encoder):
     """Decodes images, makes large ones smaller and encodes them. Used by every packing thread at once."""
 
-    def __init__(self, encoding: ImageEncoding, short_side: int | None, max_pixels: int) -> None:
-        """`short_side`: images whose shorter side is longer are resized to it; smaller ones stay as they are."""
-        self._encoding = encoding
+    def __init__(self, shaping: Shaping) -> None:
+        """Raises UsageError: no encoding of images."""
+        max_pixels, short_side = shaping.max_pixels, shaping.short_side
+        self._encoding = ImageEncoding.parse(shaping.encoding)
         self._short_side = short_side
         self._step = replace(DEFAULT_DECODE, max_bytes=_MOST_BYTES, max_pixels=max_pixels)  # else as a loader does
         self._as_it_is = ImageProgram([], max_pixels=max_pixels)
@@ -70,10 +68,10 @@ class ImageMaker:
         )
         self._tools = _Tools()
 
-    def make(self, encoded: memoryview) -> StoredImage:
-        """Return what is stored of an image. Raises UnfitImageError."""
+    def make(self, payload: memoryview) -> StoredImage:
+        """Return what is stored of an image. Raises UnfitMediumError."""
         try:
-            pixels = self._decode(encoded)
+            pixels = self._decode(payload)
             height, width = pixels.shape[:2]
             match self._encoding.encoding:
                 case Encoding.KEEP:
@@ -84,12 +82,12 @@ class ImageMaker:
                 case Encoding.RAW:
                     return StoredImage(pixels.data, height, width)
         except (ValueError, MemoryError) as error:  # ImageError and EncodeError are ValueErrors
-            raise UnfitImageError(str(error) or "no memory to decode it") from error
+            raise UnfitMediumError(str(error) or "no memory to decode it") from error
 
-    def array(self, images: Sequence[StoredImage | None], column: pa.Array) -> pa.Array:
+    def array(self, made: Sequence[StoredImage | None], column: pa.Array) -> pa.Array:
         """Return the column's new values; `column` has the source's, row for row."""
-        missing = pa.array([image is None for image in images], pa.bool_())
-        there = [image or StoredImage(b"", 0, 0) for image in images]
+        missing = pa.array([image is None for image in made], pa.bool_())
+        there = [image or StoredImage(b"", 0, 0) for image in made]
         match self._encoding.encoding:
             case Encoding.KEEP:
                 return column
