@@ -145,7 +145,7 @@ def _make_parquet(out: Path, number: int, photos: Sequence[Photo]) -> None:
 
 
 def _make_tfrecord(out: Path, number: int, photos: Sequence[Photo]) -> None:
-    from toolkit._native.shards.chunks import crc32c
+    from toolkit._native.shards.sums import crc32c
     from toolkit.sources.tfrecord_example import parser
 
     def masked(data: bytes) -> bytes:

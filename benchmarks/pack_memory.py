@@ -66,7 +66,7 @@ class Run:
 
 
 def _tfrecords(out: Path, records: int, size: int) -> None:
-    from toolkit._native.shards.chunks import crc32c
+    from toolkit._native.shards.sums import crc32c
     from toolkit.sources.tfrecord_example import parser
 
     def masked(data: bytes) -> bytes:

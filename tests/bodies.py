@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from toolkit._native.shards.chunks import CHUNK_BYTES, Body, ShardMap, crc32c
+from toolkit._native.shards.body import CHUNK_BYTES, Body, ShardMap
+from toolkit._native.shards.sums import crc32c
 
 
 def sums_of(data: bytes) -> bytes:

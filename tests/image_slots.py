@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from toolkit._native.image.program import Scratch
-from toolkit._native.shards.chunks import FetchBuffer
+from toolkit._native.shards.fetch import FetchBuffer
 from toolkit.pipelines.image import steps as steps
 from toolkit.pipelines.image.compiled import CompiledImage, Failure
 

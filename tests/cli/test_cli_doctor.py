@@ -11,7 +11,7 @@ from command import Cli
 
 import toolkit
 from toolkit._native.image.program import simd_level
-from toolkit._native.shards.chunks import crc32c_backend
+from toolkit._native.shards.sums import crc32c_backend
 from toolkit.checks.doctor import pil_flavour
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import toolkit
-from toolkit._native.shards.chunks import READ_CRC, READ_FAULT, READ_OK, READ_RANGE
+from toolkit._native.shards.body import READ_CRC, READ_FAULT, READ_OK, READ_RANGE
 from toolkit._native.shards.locate import FileIdentity
 from toolkit.checks.verify import Level, verify
 from toolkit.errors import CorruptShardError, StorageError

@@ -26,7 +26,8 @@ from hypothesis import strategies as st
 from PIL import Image
 
 import toolkit
-from toolkit._native.shards.chunks import CHUNK_BYTES, crc32c
+from toolkit._native.shards.body import CHUNK_BYTES
+from toolkit._native.shards.sums import crc32c
 from toolkit.errors import StorageError
 from toolkit.format.compact import compact_batch
 from toolkit.format.digest import sample_digests

@@ -9,11 +9,12 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from bodies import body_over
 from format.arrow_values import TYPES, batches, make_array, pure_values
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolkit._native.shards.chunks import READ_CRC, READ_RANGE, Body
+from toolkit._native.shards.body import READ_CRC, READ_RANGE, Body
 from toolkit.format.layout import batch_shape, column_layouts
 from toolkit.format.reader import ShardReader
 from toolkit.format.schema import DIGEST
@@ -87,8 +88,6 @@ def test_a_flip_is_an_error_for_the_rows_that_touch_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize("dtype", [pa.list_(pa.int64()), pa.string()])
 def test_offsets_that_lie_are_an_error(tmp_path: Path, offsets: list[int], dtype: pa.DataType) -> None:
     """Behind the chunk sums, which a writer's own mistake would pass."""
-    from native.shards.test_chunks import body_over
-
     data = np.array(offsets, "<i4").tobytes().ljust(16, b"\0") + b"abcdefgh"
     buffers = [(0, 0), (0, 12), *([(0, 0)] if pa.types.is_list(dtype) else []), (16, 8)]
     body = body_over(tmp_path / "s", data, buffers, rows=2)

@@ -12,7 +12,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "shards/chunks/chunks.h"
+#include "shards/body/body.h"
+#include "shards/body/crc32c.h"
+#include "shards/body/guard.h"
 #include "image/encode/encode.h"
 #include "../fuzz/ops.h"
 

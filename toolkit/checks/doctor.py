@@ -21,7 +21,7 @@ __all__ = ["Component", "Environment", "environment", "pil_flavour"]
 
 _LIBRARIES = ("numpy", "pyarrow", "polars", "PIL", "msgspec", "xxhash", "fsspec", "yaml", "typer", "rich")
 _DISTRIBUTIONS = {"PIL": "pillow", "yaml": "PyYAML"}
-_NATIVE = ("image.program", "image.encode", "shards.chunks", "order.permute")
+_NATIVE = ("image.program", "image.encode", "shards.body", "order.permute")
 _REBUILD = "build the extensions: pip install -e . (needs a C compiler and the headers of libjpeg-turbo)"
 _CODECS = {"JPEG": "jpg", "PNG": "zlib", "WebP": "webp", "TIFF": "libtiff", "JPEG 2000": "jpg_2000"}
 
@@ -198,7 +198,7 @@ def _simd() -> tuple[str, str]:
 
 
 def _crc32c() -> tuple[str, str]:
-    from toolkit._native.shards.chunks import crc32c_backend
+    from toolkit._native.shards.sums import crc32c_backend
 
     return crc32c_backend(), "checksums of what is read"
 

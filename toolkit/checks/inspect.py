@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolkit._native.image.program import ImageError, probe
-from toolkit._native.shards.chunks import FetchBuffer
+from toolkit._native.shards.fetch import FetchBuffer
 from toolkit.errors import NotFoundError, UsageError, did_you_mean
 from toolkit.format.contents import read_classes
 from toolkit.format.layout import leaf_name

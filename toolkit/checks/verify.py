@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from toolkit._native.image.program import ImageError, Scratch
-from toolkit._native.shards.chunks import CHUNK_BYTES, READ_OK
+from toolkit._native.shards.body import CHUNK_BYTES, READ_OK
 from toolkit.checks.verify_samples import KeyLog, SampleChecks
 from toolkit.errors import CorruptShardError, StorageError
 from toolkit.format.layout import batch_shape, column_layouts

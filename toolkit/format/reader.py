@@ -10,7 +10,15 @@ import os
 
 import numpy as np
 
-from toolkit._native.shards.chunks import READ_CRC, READ_FAULT, READ_ITEMS, READ_RANGE, READ_TEXT, Body, ShardMap
+from toolkit._native.shards.body import (
+    READ_CRC,
+    READ_FAULT,
+    READ_ITEMS,
+    READ_RANGE,
+    READ_TEXT,
+    Body,
+    ShardMap,
+)
 from toolkit._native.shards.locate import FileIdentity
 from toolkit.errors import CorruptShardError, StorageError, UsageError, did_you_mean
 from toolkit.format.layout import BatchShape

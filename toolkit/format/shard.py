@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from toolkit._native.shards.chunks import ChunkSums
+from toolkit._native.shards.sums import ChunkSums
 from toolkit.errors import SourceError
 from toolkit.format.arrays import to_array
 from toolkit.format.compact import compact_batch

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from toolkit._native.shards.chunks import READ_ITEMS, READ_OK, READ_RANGE, READ_TEXT, Body
+from toolkit._native.shards.body import READ_ITEMS, READ_OK, READ_RANGE, READ_TEXT, Body
 from toolkit.format.arrays import value_offsets
 from toolkit.format.layout import (
     BitLayout,

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import BinaryIO, NamedTuple
 
-from toolkit._native.shards.chunks import crc32c
+from toolkit._native.shards.sums import crc32c
 from toolkit.errors import SourceError
 from toolkit.sources.base import too_large
 from toolkit.sources.inflate import GZIP_OR_ZLIB, InflateError, inflate

@@ -11,22 +11,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from toolkit._native.order.permute import permute
-from toolkit._native.shards.chunks import (
-    CHUNK_BYTES,
-    READ_NULL,
-    READ_OK,
-    READ_RANGE,
-    Body,
-    ChunkSums,
-    FetchBuffer,
-    ShardMap,
-    fetch_binary,
-    fetch_bytes,
-    fetch_fixed,
-)
+from toolkit._native.shards.body import CHUNK_BYTES, READ_NULL, READ_OK, READ_RANGE, Body, ShardMap
+from toolkit._native.shards.fetch import FetchBuffer, fetch_binary, fetch_bytes, fetch_fixed
 from toolkit._native.shards.gather import find_values, gather_values, gather_windows
 from toolkit._native.shards.locate import FileIdentity, Locator
 from toolkit._native.shards.samples import BINARY, BOOL, OTHER, TEXT, SampleReader
+from toolkit._native.shards.sums import ChunkSums
 from toolkit._native.tokens.fit import fit_rows
 from toolkit._native.tokens.gather import TokenRun, TokenShard
 

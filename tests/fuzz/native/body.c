@@ -2,7 +2,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "shards/chunks/chunks.h"
+#include "shards/body/body.h"
+#include "shards/body/crc32c.h"
+#include "shards/body/guard.h"
 
 #define LENGTH (2 * TK_CHUNK_BYTES + 1000)
 #define CHUNKS 3

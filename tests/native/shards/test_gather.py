@@ -11,7 +11,15 @@ from bodies import body_over, laid_out
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolkit._native.shards.chunks import CHUNK_BYTES, READ_CRC, READ_FAULT, READ_NULL, READ_OK, READ_RANGE, Body
+from toolkit._native.shards.body import (
+    CHUNK_BYTES,
+    READ_CRC,
+    READ_FAULT,
+    READ_NULL,
+    READ_OK,
+    READ_RANGE,
+    Body,
+)
 from toolkit._native.shards.gather import find_values, gather_values, gather_windows
 
 

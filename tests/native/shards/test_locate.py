@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolkit._native.shards.chunks import Body, ShardMap
+from toolkit._native.shards.body import Body, ShardMap
 from toolkit._native.shards.locate import FileIdentity, Locator
 
 

@@ -1,7 +1,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from toolkit._native.shards.chunks import Body
+from toolkit._native.shards.body import Body
 
 def find_values(
     bodies: list[Body],

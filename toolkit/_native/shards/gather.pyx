@@ -11,7 +11,7 @@ and for windows of pictures:
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t, uintptr_t
 from libc.string cimport memset
 
-from toolkit._native.shards.chunks cimport (
+from toolkit._native.shards.body cimport (
     TK_CHUNK_BYTES, TK_READ_NULL, TK_READ_OK, UnpackedRows, checked_copy, checked_rows, highest_buffer, value_span,
 )
 

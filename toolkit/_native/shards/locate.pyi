@@ -5,7 +5,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from toolkit._native.shards.chunks import Body
+from toolkit._native.shards.body import Body
 
 class FileIdentity:
     def __new__(cls, path: bytes, status: os.stat_result) -> Self: ...

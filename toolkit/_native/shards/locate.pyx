@@ -7,7 +7,7 @@ The numpy line that says the same, for bodies by number of their record batch:
 
 from libc.stdint cimport int64_t, uint64_t
 
-from toolkit._native.shards.chunks cimport Body, guard
+from toolkit._native.shards.body cimport Body, guard
 
 cdef enum:
     LOOK_NS = 50_000  # between looks at a file whose samples are read one by one: a look costs half a sample

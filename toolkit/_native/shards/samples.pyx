@@ -1,6 +1,6 @@
-"""Whole samples as dicts, one at a time: what ds[i] returns. Every byte is checked as in chunks.pyx.
+"""Whole samples as dicts, one at a time: what ds[i] returns. Every byte is checked as in body.pyx.
 
-A dict of Python values costs about as much to make as the numpy arrays of one row of chunks.pyx's fetches, so reading
+A dict of Python values costs about as much to make as the numpy arrays of one row of fetch.pyx's calls, so reading
 one row has its own way: no array, no list, one search and one copy a value.
 """
 
@@ -9,7 +9,7 @@ from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
-from toolkit._native.shards.chunks cimport (
+from toolkit._native.shards.body cimport (
     TK_CHUNK_BYTES, TK_READ_NULL, TK_READ_OK, TK_READ_RANGE, TK_READ_TEXT, Body, checked_copy, fixed_value, is_null, tk_body, value_span,
 )
 from toolkit._native.shards.locate cimport FileIdentity, Locator

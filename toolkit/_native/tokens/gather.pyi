@@ -3,7 +3,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from toolkit._native.shards.chunks import Body
+from toolkit._native.shards.body import Body
 
 IGNORED: int
 

@@ -6,7 +6,7 @@ end. The numpy lines that say the same as TokenRun.gather, for a run that lies i
     p = start + np.arange(count); whole = len(run) // B
     at = np.where(p < whole * B, order[np.minimum(p // B, whole - 1)] * B + p % B, p)
     tokens = run[at]; targets = np.append(run, -100)[at + 1]
-Every byte comes through checked_ids of chunks.pyx: a flipped bit and a truncated file become a status.
+Every byte comes through checked_ids of body.pyx: a flipped bit and a truncated file become a status.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
@@ -16,7 +16,7 @@ from libc.string cimport memcpy
 cdef extern from *:
     void __builtin_prefetch(const void *address) nogil
 
-from toolkit._native.shards.chunks cimport TK_READ_OK, TK_READ_RANGE, Body, checked_copy, checked_ids, guard, tk_body
+from toolkit._native.shards.body cimport TK_READ_OK, TK_READ_RANGE, Body, checked_copy, checked_ids, guard, tk_body
 from toolkit._native.order.permute cimport key_permutation, permutation, permuted
 
 IGNORED = -100  # the target where there is none, as in torch's cross_entropy

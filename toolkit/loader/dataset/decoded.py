@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from toolkit._native.shards.chunks import FetchBuffer
+from toolkit._native.shards.fetch import FetchBuffer
 from toolkit.errors import SampleError
 from toolkit.format.layout import leaf_name
 from toolkit.loader.dataset.fetch import Fetcher, Located, Variable

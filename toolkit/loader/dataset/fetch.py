@@ -14,17 +14,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from toolkit._native.shards.chunks import (
-    READ_NULL,
-    READ_OK,
-    READ_RANGE,
-    READ_TEXT,
-    Body,
-    FetchBuffer,
-    fetch_binary,
-    fetch_bytes,
-    fetch_fixed,
-)
+from toolkit._native.shards.body import READ_NULL, READ_OK, READ_RANGE, READ_TEXT, Body
+from toolkit._native.shards.fetch import FetchBuffer, fetch_binary, fetch_bytes, fetch_fixed
 from toolkit._native.shards.gather import find_values, gather_values, gather_windows
 from toolkit._native.shards.locate import FileIdentity, Locator
 from toolkit.errors import CorruptShardError

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from toolkit._native.shards.chunks import Body
+from toolkit._native.shards.body import Body
 from toolkit._native.shards.locate import FileIdentity
 from toolkit.errors import CorruptShardError
 from toolkit.format.reader import Verify

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from toolkit._native.shards.chunks import FetchBuffer
+from toolkit._native.shards.fetch import FetchBuffer
 from toolkit._native.shards.samples import BINARY, BOOL, OTHER, TEXT, SampleReader
 from toolkit.format.layout import (
     BitLayout,

@@ -7,7 +7,7 @@ import time
 import numpy as np
 from numpy.typing import NDArray
 
-from toolkit._native.shards.chunks import READ_OK
+from toolkit._native.shards.body import READ_OK
 from toolkit.loader.dataset.fetch import Fetcher, Found, Located
 from toolkit.loader.engine.stats import LoaderStats
 from toolkit.loader.stages.stage import ColumnStage, Part, WorkerMemory

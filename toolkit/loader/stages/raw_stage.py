@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolkit._native.image.program import ImageError
-from toolkit._native.shards.chunks import READ_OK
+from toolkit._native.shards.body import READ_OK
 from toolkit.loader.dataset.decoded import DecodedColumn, Sizes
 from toolkit.loader.dataset.fetch import Variable
 from toolkit.loader.engine.stats import LoaderStats

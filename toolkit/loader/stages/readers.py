@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from toolkit._native.shards.chunks import FetchBuffer
+from toolkit._native.shards.fetch import FetchBuffer
 from toolkit.format.layout import leaf_name
 from toolkit.loader.dataset.decoded import DecodedColumn
 from toolkit.loader.dataset.fetch import Fetcher, Located

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolkit._native.image.program import Scratch
-from toolkit._native.shards.chunks import FetchBuffer
+from toolkit._native.shards.fetch import FetchBuffer
 from toolkit.errors import LoaderError, SampleError
 from toolkit.loader.dataset.fetch import Fetcher, Located
 from toolkit.loader.engine.stats import LoaderStats

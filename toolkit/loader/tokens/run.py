@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from toolkit._native.shards.chunks import READ_RANGE
+from toolkit._native.shards.body import READ_RANGE
 from toolkit._native.tokens.gather import TokenRun, TokenShard
 from toolkit.errors import CorruptShardError, UsageError
 from toolkit.format.layout import FixedLayout, ListLayout, column_layouts

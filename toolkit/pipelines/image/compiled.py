@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolkit._native.image.program import CUT, NOT_JPEG, OK, UNSUPPORTED, ImageError, ImageProgram, Scratch
-from toolkit._native.shards.chunks import FetchBuffer
+from toolkit._native.shards.fetch import FetchBuffer
 from toolkit.pipelines.image.decode import check_colour_management, decode_with_pil
 from toolkit.pipelines.image.steps import (
     Accuracy,

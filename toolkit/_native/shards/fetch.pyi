@@ -1,48 +1,9 @@
 from collections.abc import Callable
-from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-_Bytes = bytes | bytearray | memoryview | NDArray[np.uint8]
-
-CHUNK_BYTES: int
-READ_OK: int
-READ_NULL: int
-READ_CRC: int
-READ_FAULT: int
-READ_RANGE: int
-READ_TEXT: int
-READ_ITEMS: int
-
-def crc32c(data: _Bytes, crc: int = 0, *, table: bool = False) -> int: ...
-def crc32c_backend() -> str: ...
-
-class ChunkSums:
-    def update(self, data: _Bytes) -> None: ...
-    def digest(self) -> bytes: ...
-
-class ShardMap:
-    length: int
-    def __new__(cls, fd: int, length: int) -> Self: ...
-
-class Body:
-    rows: int
-    buffer_count: int
-    def __new__(
-        cls,
-        shard: ShardMap,
-        offset: int,
-        length: int,
-        rows: int,
-        sums: bytes,
-        buffers: NDArray[np.int64],
-        remember: bool = True,
-    ) -> Self: ...
-    def buffer(self, number: int) -> tuple[int, int]: ...
-    @property
-    def checked_chunks(self) -> int: ...
-    def read(self, start: int, out: _Bytes) -> tuple[int, int]: ...
+from toolkit._native.shards.body import Body
 
 class FetchBuffer:
     nbytes: int

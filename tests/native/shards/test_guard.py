@@ -10,13 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from toolkit._native.shards import chunks
+from toolkit._native.shards import body as module
 
 PRELUDE = """
 import faulthandler, mmap, os, signal, sys, threading
 import numpy as np
-from toolkit._native.shards.chunks import *
-from toolkit._native.shards import chunks
+from toolkit._native.shards import body as module
+from toolkit._native.shards.body import Body, ShardMap
+from toolkit._native.shards.fetch import FetchBuffer, fetch_binary, fetch_bytes, fetch_fixed
+from toolkit._native.shards.sums import ChunkSums
 path = sys.argv[1]
 def body(size=200_000):
     open(path, "wb").write(bytes(size))
@@ -49,8 +51,8 @@ def dies(code: str, tmp_path: Path) -> str:
 
 
 READS = """
-assert read(b)[0] == chunks.READ_FAULT
-assert read(b)[0] == chunks.READ_FAULT
+assert read(b)[0] == module.READ_FAULT
+assert read(b)[0] == module.READ_FAULT
 print("alive")
 """
 
@@ -101,7 +103,7 @@ def tokens(b):
 @pytest.mark.parametrize("fetch", ["fixed", "binary", "bytes_", "find", "gather", "windows", "tokens"])
 @pytest.mark.parametrize("handler", ["signal.SIG_DFL", "lambda *_: None"], ids=["default", "returns"])
 def test_a_handler_that_took_the_guards_place_is_put_behind_it(tmp_path: Path, fetch: str, handler: str) -> None:
-    body = f"b = columns(); signal.signal(signal.SIGBUS, {handler}); cut(); assert {fetch}(b) == chunks.READ_FAULT"
+    body = f"b = columns(); signal.signal(signal.SIGBUS, {handler}); cut(); assert {fetch}(b) == module.READ_FAULT"
     lives(f"{FETCHES}\n{body}; print('alive')", tmp_path)
 
 
@@ -116,7 +118,7 @@ def test_a_thread_that_was_made_with_the_signal_blocked_is_asked_to_take_it(tmp_
     b = body(); cut(); found = []
     signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     thread = threading.Thread(target=lambda: found.append(read(b)[0])); thread.start(); thread.join()
-    assert found == [chunks.READ_FAULT]
+    assert found == [module.READ_FAULT]
     print("alive")
     """
     lives(code, tmp_path)
@@ -198,7 +200,7 @@ def test_handlers_that_take_turns_are_remembered_once(tmp_path: Path) -> None:
     b = body(); seen = []
     for i in range(200):
         signal.signal(signal.SIGBUS, [signal.SIG_IGN, lambda *_: seen.append(1)][i % 2])
-        assert read(b)[0] == chunks.READ_OK
+        assert read(b)[0] == module.READ_OK
         os.kill(os.getpid(), signal.SIGBUS)
     assert len(seen) == 100
     cut()
@@ -209,7 +211,7 @@ def test_handlers_that_take_turns_are_remembered_once(tmp_path: Path) -> None:
 def test_the_handler_allocates_no_memory_in_a_thread_that_never_copied() -> None:
     # Ordinary thread-local memory is allocated by a thread's first use of it, which may be the handler's.
     listing = subprocess.run(
-        ["readelf", "--wide", "--relocs", chunks.__file__], capture_output=True, text=True, check=True
+        ["readelf", "--wide", "--relocs", module.__file__], capture_output=True, text=True, check=True
     )
     assert "TLSDESC" not in listing.stdout
     assert "DTPMOD" not in listing.stdout
@@ -221,7 +223,7 @@ def test_threads_fault_at_the_same_time(tmp_path: Path) -> None:
     b = body(); cut(); found = []
     threads = [threading.Thread(target=lambda: found.extend(read(b)[0] for _ in range(50))) for _ in range(4)]
     [t.start() for t in threads]; [t.join() for t in threads]
-    assert found == [chunks.READ_FAULT] * 200
+    assert found == [module.READ_FAULT] * 200
     print("alive")
     """
     lives(code, tmp_path)
@@ -266,7 +268,7 @@ def test_the_guard_holds_in_a_forked_child(tmp_path: Path) -> None:
     b = body(); cut()
     child = os.fork()
     if not child:
-        os._exit(0 if read(b)[0] == chunks.READ_FAULT else 1)
+        os._exit(0 if read(b)[0] == module.READ_FAULT else 1)
     assert os.waitpid(child, 0)[1] == 0
     """
     lives(code + READS.replace("\n", "\n    "), tmp_path)

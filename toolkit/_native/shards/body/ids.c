@@ -1,7 +1,10 @@
 /* Token ids out of a record batch body: checked as tk_checked_copy checks, cast in the same pass. */
-#include "chunks.h"
+#include "body.h"
 
 #include <string.h>
+
+#include "crc32c.h"
+#include "guard.h"
 
 #define CAST(name, from, to)                                                                                           \
     static void name(to *restrict dst, const from *restrict src, size_t count)                                         \
@@ -15,8 +18,8 @@ CAST(cast_2_8, uint16_t, uint64_t)
 CAST(cast_4_2, uint32_t, uint16_t)
 CAST(cast_4_8, uint32_t, uint64_t)
 
-/* Not inlined: tk_guarded_ids calls it between its barriers. */
-__attribute__((noinline)) void tk_cast_ids(void *dst, int dst_width, const void *src, int width, size_t count)
+/* Not inlined: guarded_ids calls it between its barriers. */
+static __attribute__((noinline)) void cast_ids(void *dst, int dst_width, const void *src, int width, size_t count)
 {
     if (width == dst_width)
         memcpy(dst, src, count * (size_t)width);
@@ -28,6 +31,12 @@ __attribute__((noinline)) void tk_cast_ids(void *dst, int dst_width, const void 
         cast_4_2(dst, src, count);
     else
         cast_4_8(dst, src, count);
+}
+
+/* tk_guarded_copy that casts. */
+static int guarded_ids(void *dst, int dst_width, const void *src, int width, size_t count)
+{
+    TK_GUARDED(src, (const uint8_t *)src + count * (size_t)width, cast_ids(dst, dst_width, src, width, count));
 }
 
 int tk_checked_ids(const tk_body *body, int64_t start, int64_t count, int width, void *dst, int dst_width, uint8_t *tmp,
@@ -50,7 +59,7 @@ int tk_checked_ids(const tk_body *body, int64_t start, int64_t count, int width,
                     break;
                 stop = stop + TK_CHUNK_BYTES < end ? stop + TK_CHUNK_BYTES : end;
             }
-            if (tk_guarded_ids(out, dst_width, body->body + start, width, (size_t)(stop - start) / (size_t)width) != 0)
+            if (guarded_ids(out, dst_width, body->body + start, width, (size_t)(stop - start) / (size_t)width) != 0)
                 return TK_READ_FAULT;
         } else {
             /* The ids that are handed on must come from the bytes that were summed: copy, check the copy, cast it. */
@@ -59,7 +68,7 @@ int tk_checked_ids(const tk_body *body, int64_t start, int64_t count, int width,
                 return TK_READ_FAULT;
             if (tk_crc32c(0, tmp, chunk_bytes) != body->crcs[chunk])
                 return TK_READ_CRC;
-            tk_cast_ids(out, dst_width, tmp + (start - chunk_start), width, (size_t)(stop - start) / (size_t)width);
+            cast_ids(out, dst_width, tmp + (start - chunk_start), width, (size_t)(stop - start) / (size_t)width);
             tk_note_checked(body, chunk);
         }
         out += (stop - start) / width * dst_width;

@@ -1,11 +1,11 @@
-"""What other kernels of toolkit share with chunks.pyx: bodies, and checked copies out of them.
+"""What other kernels of toolkit share with body.pyx: bodies, checked copies out of them, and CRC32C.
 
 The guard's state is that module's, so its C functions must not be linked twice.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
-cdef extern from "shards/chunks/chunks.h" nogil:
+cdef extern from "shards/body/body.h" nogil:
     enum:
         TK_CHUNK_BYTES
         TK_READ_OK
@@ -33,6 +33,9 @@ cdef class Body:
     cdef readonly int64_t buffer_count
 
 cdef int guard() except -1
+cdef uint32_t crc32c_of(uint32_t crc, const uint8_t *data, size_t n) noexcept nogil
+cdef uint32_t crc32c_by_table(uint32_t crc, const uint8_t *data, size_t n) noexcept nogil
+cdef const char *crc32c_backend_name() noexcept nogil
 cdef int checked_copy(
     const tk_body *body, int64_t start, int64_t n, uint8_t *dst, uint8_t *tmp, int64_t *bad
 ) noexcept nogil

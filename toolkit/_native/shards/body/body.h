@@ -1,6 +1,6 @@
-/* CRC32C and copies out of a memory map that survive a truncated file. Shared by the chunks_*.c files. */
-#ifndef TOOLKIT_CHUNKS_H
-#define TOOLKIT_CHUNKS_H
+/* Bodies of record batches in a memory map, and copies out of them that are checked chunk by chunk. */
+#ifndef TOOLKIT_BODY_H
+#define TOOLKIT_BODY_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -17,21 +17,6 @@ enum {
     TK_READ_TEXT = 5,     /* text that is not UTF-8; no chunk is to blame */
     TK_READ_ITEMS = 6,    /* a list of more items than can be, of a type that takes no bytes */
 };
-
-/* CRC32C (Castagnoli) of n bytes, continuing from crc (0 to start). Safe from any thread. */
-uint32_t tk_crc32c(uint32_t crc, const uint8_t *data, size_t n);
-
-/* The same by tables, whatever the processor has: the portable path, for tests. */
-uint32_t tk_crc32c_table(uint32_t crc, const uint8_t *data, size_t n);
-
-/* Name of the implementation that tk_crc32c picked on this processor. */
-const char *tk_crc32c_backend(void);
-
-/* memcpy that returns -1 instead of dying when src lies in a map whose file was truncated. */
-int tk_guarded_copy(void *dst, const void *src, size_t n);
-
-/* Put the SIGBUS handler in place (again, if somebody replaced it since); 0 or errno. */
-int tk_guard_install(void);
 
 /* One record batch body inside a map. bits has one bit a chunk: set once the chunk was checked. It is NULL where nothing
    is remembered, and every chunk is checked at every read. */
@@ -61,20 +46,9 @@ int tk_checked_copy(const tk_body *body, int64_t start, int64_t n, uint8_t *dst,
 int tk_checked_rows(const tk_body *body, int64_t start, int64_t n, int64_t stride, int64_t rows, uint8_t *dst,
                     int64_t dst_stride, uint8_t *tmp, int64_t *bad_chunk);
 
-/* The same for rows of a body that remembers nothing: each chunk is read and checked once for all rows in it. The range
-   was looked at by tk_checked_rows. */
-int tk_rows_by_chunk(const tk_body *body, int64_t start, int64_t n, int64_t stride, int64_t rows, uint8_t *dst,
-                     int64_t dst_stride, uint8_t *tmp, int64_t *bad_chunk);
-
-/* The same as tk_checked_copy for `count` unsigned integers of `width` (2 or 4) bytes from body[start] on, widened or narrowed to dst_width
-   (2, 4 or 8) on the way: no value may need more bytes than it gets. start is a multiple of width. */
+/* The same as tk_checked_copy for `count` unsigned integers of `width` (2 or 4) bytes from body[start] on, a multiple of
+   width, widened or narrowed to dst_width (2, 4 or 8) on the way: no value may need more bytes than it gets. */
 int tk_checked_ids(const tk_body *body, int64_t start, int64_t count, int width, void *dst, int dst_width, uint8_t *tmp,
                    int64_t *bad_chunk);
-
-/* tk_guarded_copy that casts as tk_checked_ids does. */
-int tk_guarded_ids(void *dst, int dst_width, const void *src, int width, size_t count);
-
-/* The cast itself, for memory that is no map. */
-void tk_cast_ids(void *dst, int dst_width, const void *src, int width, size_t count);
 
 #endif

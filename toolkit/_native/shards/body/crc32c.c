@@ -4,7 +4,7 @@
  * stream waits three cycles for each result; the partial sums are joined by multiplying with x^(8n) modulo the
  * polynomial through small tables (Mark Adler's method, crc32c.c, zlib licence, described at
  * stackoverflow.com/a/17646775; written anew here). Others use the slicing-by-8 table method. */
-#include "chunks.h"
+#include "crc32c.h"
 
 #include <pthread.h>
 #include <string.h>

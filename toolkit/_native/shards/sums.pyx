@@ -1,0 +1,79 @@
+"""CRC32C, and the sums of 16 KiB chunks of what is written.
+
+The Python that says the same as ChunkSums, for a crc32c() of any make:
+    [crc32c(data[at : at + CHUNK_BYTES]) for at in range(0, len(data), CHUNK_BYTES)]
+"""
+
+from libc.stdint cimport int64_t, uint8_t, uint32_t
+from libc.stdlib cimport free, realloc
+
+from toolkit._native.shards.body cimport TK_CHUNK_BYTES, crc32c_backend_name, crc32c_by_table, crc32c_of
+
+
+def crc32c(const uint8_t[::1] data not None, uint32_t crc=0, *, bint table=False):
+    """Return the CRC32C of `data`, continuing from `crc`; `table` forces the portable implementation."""
+    cdef size_t n = <size_t>data.shape[0]
+    cdef const uint8_t *p = &data[0] if n else NULL
+    with nogil:
+        crc = crc32c_by_table(crc, p, n) if table else crc32c_of(crc, p, n)
+    return crc
+
+
+def crc32c_backend():
+    """Return which CRC32C runs here: "sse4.2", "armv8-crc" or "table"."""
+    return crc32c_backend_name().decode()
+
+
+cdef class ChunkSums:
+    """CRC32C of each 16 KiB chunk of a stream of bytes that arrives in pieces of any size."""
+
+    cdef uint32_t *_sums
+    cdef int64_t _full
+    cdef int64_t _capacity
+    cdef int64_t _filled
+    cdef uint32_t _current
+
+    def __cinit__(self):
+        self._sums = NULL
+        self._full = self._capacity = self._filled = 0
+        self._current = 0
+
+    def __dealloc__(self):
+        free(self._sums)
+
+    def update(self, const uint8_t[::1] data not None):
+        """Add `data` behind what came before."""
+        cdef int64_t n = data.shape[0]
+        cdef int64_t needed = self._full + (self._filled + n) // TK_CHUNK_BYTES + 1
+        cdef void *grown
+        if n == 0:
+            return
+        if needed > self._capacity:
+            grown = realloc(self._sums, <size_t>(2 * needed) * sizeof(uint32_t))
+            if grown == NULL:
+                raise MemoryError()
+            self._sums = <uint32_t *>grown
+            self._capacity = 2 * needed
+        cdef const uint8_t *p = &data[0]
+        cdef int64_t take
+        with nogil:
+            while n > 0:
+                take = TK_CHUNK_BYTES - self._filled
+                if take > n:
+                    take = n
+                self._current = crc32c_of(self._current, p, <size_t>take)
+                self._filled += take
+                p += take
+                n -= take
+                if self._filled == TK_CHUNK_BYTES:
+                    self._sums[self._full] = self._current
+                    self._full += 1
+                    self._current = 0
+                    self._filled = 0
+
+    def digest(self):
+        """Return the sums so far as little-endian uint32 bytes, a partly filled last chunk included."""
+        cdef bytes full = (<const char *>self._sums)[: self._full * <int64_t>sizeof(uint32_t)] if self._full else b""
+        if self._filled:
+            return full + int(self._current).to_bytes(4, "little")
+        return full
