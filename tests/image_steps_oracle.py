@@ -10,6 +10,7 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import xxhash
@@ -172,3 +173,43 @@ def turn_hue(image: Image.Image, factor: float) -> Image.Image:
     if image.mode == "RGBA":
         made.putalpha(image.getchannel("A"))
     return made
+
+
+OPS = {
+    "resize": steps.Resize,
+    "resize_short": steps.ResizeShort,
+    "resize_long": steps.ResizeLong,
+    "crop": steps.Crop,
+    "center_crop": steps.CenterCrop,
+    "random_crop": steps.RandomCrop,
+    "random_resized_crop": steps.RandomResizedCrop,
+    "pad": steps.Pad,
+    "hflip": steps.HFlip,
+    "vflip": steps.VFlip,
+    "color_jitter": steps.ColorJitter,
+    "grayscale": steps.Grayscale,
+}
+
+
+class KeyedDraws(Draws):
+    """The numbers that a step or a branch draws by its id."""
+
+    def __init__(self, key: int, step_id: int) -> None:
+        self._key = fold(key, step_id)
+
+
+def apply_ops(image: Image.Image, ops: Sequence[tuple[Any, ...]], key: int = 0) -> Image.Image:
+    """Return what steps in the native form make of a picture, branches included."""
+    for name, fields, *ways in ops:
+        u = KeyedDraws(key, fields.get("id", 0))
+        if name == "maybe":
+            image = apply_ops(image, ways[0], key) if u[0] < fields["p"] else image
+        elif name == "one_of":
+            shares = np.cumsum(fields["weights"]) / sum(fields["weights"])
+            image = apply_ops(image, ways[0][int(np.searchsorted(shares, u[0], side="right"))], key)
+        else:
+            given = {field: value for field, value in fields.items() if field != "id"}
+            if "filter" in given:
+                given["filter"] = steps.Filter(given["filter"])
+            image = _apply(image, OPS[name](**given), u)
+    return image

@@ -85,7 +85,7 @@ static void read_some(uint64_t *state)
 
 static img_op op;
 static img_program program = {
-    .ops = &op, .op_count = 1, .max_pixels = 1 << 20, .max_bytes = 1 << 20, .layout = {.channels = 3, .item = 1}};
+    .steps = {&op, 1}, .max_pixels = 1 << 20, .max_bytes = 1 << 20, .layout = {.channels = 3, .item = 1}};
 
 static void decode(img_scratch *scratch, uint8_t *out)
 {

@@ -51,7 +51,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     size -= 3;
     img_op ops[2];
     int64_t cropped[OP_PARAMS], resized[OP_PARAMS];
-    img_program program = {.ops = ops, .max_pixels = MOST_PIXELS, .max_bytes = 1 << 20, .mode = how & 3};
+    img_program program = {.steps = {ops, 0}, .max_pixels = MOST_PIXELS, .max_bytes = 1 << 20, .mode = how & 3};
     if (program.mode == 3)
         program.mode = IMG_RGB;
     program.layout.channels = program.mode == IMG_RGB ? 3 : program.mode == IMG_GRAY ? 1 : 4;
@@ -59,9 +59,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     program.exif = how >> 2 & 1;
     program.tolerant = how >> 3 & 1;
     if (how & 16)
-        make_op(&ops[program.op_count++], "crop", cropped, (int64_t[]){where >> 4, where & 15, 1 + (what & 31), 1 + (what >> 3)});
+        make_op(&ops[program.steps.count++], "crop", cropped, (int64_t[]){where >> 4, where & 15, 1 + (what & 31), 1 + (what >> 3)});
     if (how & 32)
-        make_op(&ops[program.op_count++], "resize", resized, (int64_t[]){1 + (where & 31), 1 + (where >> 3), what & 3});
+        make_op(&ops[program.steps.count++], "resize", resized, (int64_t[]){1 + (where & 31), 1 + (where >> 3), what & 3});
     uint8_t *exact = malloc(size);
     memcpy(exact, data, size);
     int64_t bytes = 0, others = 0;

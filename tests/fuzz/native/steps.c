@@ -1,12 +1,13 @@
 /* Any steps on any pixels: every set of loops gives the same bytes, within the memory that it was given.
  *
- * Steps are those of the table, with values within the bounds of their fields. */
+ * Steps are those of the table, with values within the bounds of their fields, in branches now and then. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "../ops.h"
 
 #define MOST_PIXELS 60000
+#define MOST_OPS 24
 
 static img_scratch *scratch;
 static const uint8_t *next, *end;
@@ -57,20 +58,69 @@ static void fill(const img_field *field, uint8_t *place)
     }
 }
 
+/* What a program is made of. */
+static struct {
+    img_op ops[MOST_OPS];
+    int64_t params[MOST_OPS][OP_PARAMS];
+    img_chain ways[2 * MOST_OPS];
+    double limits[2 * MOST_OPS];
+    int64_t op_count, way_count;
+} made;
+
+static int chain(img_chain *steps, int depth, img_shape *shape);
+
+/* Up to two ways, one of which is taken or, perhaps, none. */
+static int branch(img_op *op, int depth, img_shape *shape)
+{
+    const img_shape before = *shape;
+    if (made.way_count + 2 > 2 * MOST_OPS)
+        return 0;
+    op->kind = NULL;
+    op->way_count = 1 + take(2);
+    op->ways = made.ways + made.way_count;
+    op->limits = made.limits + made.way_count;
+    made.way_count += op->way_count;
+    for (int64_t i = 0; i < op->way_count; i++) {
+        img_shape after = before;
+        ((double *)op->limits)[i] = i + 1 < op->way_count ? 0.5 : take(2) ? 1.0 : 0.75;
+        if (!chain((img_chain *)&op->ways[i], depth + 1, &after) || after.channels != before.channels)
+            return 0;
+    }
+    return 1;
+}
+
 /* Any step of the table. */
-static int step(img_op *op, void *params)
+static int step(img_op *op, int64_t *params, img_shape *shape)
 {
     int64_t count = 0;
     while (img_op_kind_at(count) != NULL)
         count++;
     op->kind = img_op_kind_at(take((uint32_t)count));
     op->params = params;
-    op->id = take(5);
-    if (op->kind->params_size > OP_PARAMS * sizeof(int64_t))
+    if (op->kind->params_size > OP_PARAMS * sizeof *params)
         abort();
     for (const img_field *field = op->kind->fields; field->name != NULL; field++)
         fill(field, (uint8_t *)params + field->offset);
+    if (op->kind->follow != NULL)
+        op->kind->follow(params, shape);
     return op->kind->check == NULL || op->kind->check(params) == NULL;
+}
+
+/* Whether it is one that ImageProgram takes. */
+static int chain(img_chain *steps, int depth, img_shape *shape)
+{
+    const int64_t count = take(depth == 0 ? 6 : 3), first = made.op_count;
+    if (first + count > MOST_OPS)
+        return 0;
+    *steps = (img_chain){made.ops + first, count};
+    made.op_count += count;
+    for (int64_t i = first; i < first + count; i++) {
+        img_op *op = &made.ops[i];
+        op->id = take(5);
+        if (!(depth < 3 && take(4) == 0 ? branch(op, depth, shape) : step(op, made.params[i], shape)))
+            return 0;
+    }
+    return 1;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -79,20 +129,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     next = data, end = data + size;
     if (scratch == NULL)
         scratch = img_scratch_new();
-    img_op ops[6];
-    int64_t params[6][OP_PARAMS];
-    img_program program = {.ops = ops, .max_pixels = MOST_PIXELS, .mode = (int32_t)take(3)};
+    img_program program = {.max_pixels = MOST_PIXELS, .mode = (int32_t)take(3)};
     const int channels = take(3) == 0 ? 1 : take(2) ? 3 : 4;
     const int64_t height = 1 + take(200), width = 1 + take(300);
     const uint64_t key = take(4);
     img_shape shape = {0, 0, program.mode == IMG_RGB ? 3 : program.mode == IMG_GRAY ? 1 : 4};
-    program.op_count = take(6);
-    for (int64_t i = 0; i < program.op_count; i++) {
-        if (!step(&ops[i], params[i]))
-            return 0;
-        if (ops[i].kind->follow != NULL)
-            ops[i].kind->follow(ops[i].params, &shape);
-    }
+    made.op_count = made.way_count = 0;
+    if (!chain(&program.steps, 0, &shape))
+        return 0;
     const int wanted = shape.channels;
     static const int items[] = {1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8};
     program.layout.dtype = (int32_t)take(11);

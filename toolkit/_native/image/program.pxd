@@ -16,6 +16,7 @@ cdef extern from "image/program/image.h" nogil:
         IMG_MAX_PIXELS
         IMG_MAX_SIDE
         IMG_MAX_OPS
+        IMG_MAX_DEPTH
         IMG_MAX_SCANS
 
     enum:
@@ -83,10 +84,19 @@ cdef extern from "image/program/image.h" nogil:
         const char *(*check)(const void *params)
         void (*follow)(const void *params, img_shape *shape)
 
+    ctypedef struct img_chain
+
     ctypedef struct img_op:
         const img_op_kind *kind
         const void *params
         uint64_t id
+        const img_chain *ways
+        const double *limits
+        int64_t way_count
+
+    ctypedef struct img_chain:
+        const img_op *ops
+        int64_t count
 
     ctypedef struct img_layout:
         int32_t dtype, chw, channels, normalise
@@ -95,8 +105,7 @@ cdef extern from "image/program/image.h" nogil:
         float bias[4]
 
     ctypedef struct img_program:
-        int64_t op_count
-        img_op *ops
+        img_chain steps
         img_layout layout
         int64_t max_pixels, max_bytes
         int32_t mode, exif, icc, fast, tolerant

@@ -18,6 +18,7 @@ CUT: int
 MAX_SIDE: int
 MAX_PIXELS: int
 MAX_OPS: int
+MAX_DEPTH: int
 MAX_SCANS: int
 
 class ImageError(ValueError):
@@ -37,7 +38,7 @@ class Scratch:
 class ImageProgram:
     def __new__(
         cls,
-        ops: Sequence[tuple[str, dict[str, Any]]],
+        ops: Sequence[tuple[Any, ...]],
         *,
         mode: str = "rgb",
         dtype: str = "uint8",
@@ -52,7 +53,7 @@ class ImageProgram:
         tolerant: bool = False,
     ) -> Self: ...
     @property
-    def ops(self) -> tuple[tuple[str, dict[str, Any]], ...]: ...
+    def ops(self) -> tuple[tuple[Any, ...], ...]: ...
     @property
     def random(self) -> bool: ...
     @property

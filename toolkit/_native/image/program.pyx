@@ -19,6 +19,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t, uintptr_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
+import itertools
 import math
 import operator
 
@@ -35,7 +36,8 @@ CUT = IMG_CUT  # truncated, and the program takes that: the result is there, gra
 
 MAX_SIDE = IMG_MAX_SIDE  # of a resize or crop: what a JPEG can hold
 MAX_PIXELS = IMG_MAX_PIXELS  # of a picture, whatever `max_pixels` allows
-MAX_OPS = IMG_MAX_OPS
+MAX_OPS = IMG_MAX_OPS  # that a picture passes through
+MAX_DEPTH = IMG_MAX_DEPTH  # of branches within branches
 MAX_SCANS = IMG_MAX_SCANS  # of a JPEG; more are CORRUPT
 
 _MODES = {"rgb": (IMG_RGB, 3), "gray": (IMG_GRAY, 1), "rgba": (IMG_RGBA, 4)}
@@ -204,6 +206,8 @@ cdef class ImageProgram:
     Args:
         ops: The steps, in order, each
             (name, {field: value, ...}); op_table() lists them, and the files of program/ops/ say what each takes.
+            ("maybe", {"p", "id"}, steps) takes its steps where draw 0 is below p; ("one_of", {"weights", "id"}, [steps, ...])
+            those of one branch: the first whose share of the weights, with all before it, lies above draw 0.
             They mean what toolkit/pipelines/image/steps.py says. A range is (low, high), or None where a step may lack it;
             id is a random step's uint64, folded into the sample's key. Without steps pictures are only decoded.
         mode: "rgb", "gray" or "rgba": what pictures are decoded to.
@@ -233,8 +237,6 @@ cdef class ImageProgram:
                   max_pixels=1 << 27, max_bytes=2**63 - 1, bint exif=True, bint icc=False, bint fast=False,
                   bint tolerant=False):
         self.ops, self.blocks = tuple(tuple(op) for op in ops), []
-        if len(self.ops) > MAX_OPS:
-            raise ValueError(f"{len(self.ops)} steps are more than {MAX_OPS}")
         if (scale is None) != (bias is None):
             raise ValueError("scale and bias go together: give both or neither")
         if not 1 <= max_pixels <= MAX_PIXELS:
@@ -250,7 +252,7 @@ cdef class ImageProgram:
         self.output_dtype = np.dtype(item)
         self.program.layout.item = self.output_dtype.itemsize
         self.program.layout.chw = layout == "chw"
-        self._add_ops(self.ops)
+        self._add_steps()
         self.program.layout.normalise = scale is not None
         channels = self.program.layout.channels
         for c, (factor, offset) in enumerate(zip(_floats(scale, channels, "scale", 1.0),
@@ -258,38 +260,86 @@ cdef class ImageProgram:
             self.program.layout.scale[c] = factor
             self.program.layout.bias[c] = offset
 
-    cdef int _add_ops(self, tuple given) except -1:
-        """Fill the ops, and keep track of the result's size, 0 where it depends on the picture, and of its channels."""
-        cdef img_op *op = <img_op *>self._take(len(given) * sizeof(img_op))
+    cdef int _add_steps(self) except -1:
+        """Fill the steps, and know the result's channels, and its size where it does not depend on the picture."""
         cdef img_shape shape
-        self.program.ops, self.program.op_count = op, len(given)
         shape.height, shape.width, shape.channels = 0, 0, self.program.layout.channels
-        for i, one in enumerate(given):
-            self._add_op(op, f"step {i + 1}", one)
-            if op.kind.follow != NULL:
-                op.kind.follow(op.params, &shape)
-            if shape.height * shape.width > self.program.max_pixels:
-                raise ValueError(
-                    f"step {i + 1} ({one[0]}): results of {shape.height}x{shape.width} have more than "
-                    f"max_pixels={self.program.max_pixels}"
-                )
-            op += 1
+        count = self._add_chain(&self.program.steps, self.ops, "", 0, &shape)
+        if count > MAX_OPS:
+            raise ValueError(f"{count} steps are more than {MAX_OPS}")
         self.out_h, self.out_w, self.program.layout.channels = shape.height, shape.width, shape.channels
         return 0
 
-    cdef int _add_op(self, img_op *op, str where, tuple given) except -1:
-        if len(given) != 2 or not isinstance(given[0], str) or not isinstance(given[1], dict):
+    cdef int _add_chain(self, img_chain *chain, object given, str where, int depth, img_shape *shape) except -1:
+        """Fill a chain; return the most steps that a picture passes through."""
+        cdef img_op *op
+        if not isinstance(given, (tuple, list)):
+            raise ValueError(f"{where}steps must be a list, not {given!r}")
+        op = <img_op *>self._take(len(given) * sizeof(img_op))
+        chain.ops, chain.count = op, len(given)
+        passes = 0
+        for i, one in enumerate(given):
+            at = f"{where}step {i + 1}"
+            one = tuple(one)
+            if len(one) < 2 or not isinstance(one[0], str) or not isinstance(one[1], dict):
+                raise ValueError(f"{at} must be (name, fields), not {one}")
+            if one[0] in ("maybe", "one_of"):
+                passes += self._add_branch(op, one, f"{at} ({one[0]})", depth, shape)
+            else:
+                self._add_op(op, one, at, shape)
+                passes += 1
+            op += 1
+        return passes
+
+    cdef int _add_op(self, img_op *op, tuple given, str where, img_shape *shape) except -1:
+        if len(given) != 2:
             raise ValueError(f"{where} must be (name, fields), not {given}")
         name, fields = given
         op.kind = img_find_op_kind(name.encode())
         if op.kind == NULL:
-            raise ValueError(f"{where}: no step is called {name!r}: there are {', '.join(op_table())}")
+            raise ValueError(f"{where}: no step is called {name!r}: there are {', '.join(op_table())}, maybe, one_of")
         try:
             _fill_op(op, <uint8_t *>self._take(op.kind.params_size), fields)
         except ValueError as error:
             raise ValueError(f"{where} ({name}): {error}") from error
         self.random |= op.kind.draws
+        if op.kind.follow != NULL:
+            op.kind.follow(op.params, shape)
+        if shape.height * shape.width > self.program.max_pixels:
+            raise ValueError(
+                f"{where} ({name}): results of {shape.height}x{shape.width} have more than "
+                f"max_pixels={self.program.max_pixels}"
+            )
         return 0
+
+    cdef int _add_branch(self, img_op *op, tuple given, str where, int depth, img_shape *shape) except -1:
+        """Fill a branch; return the most steps of a way through it."""
+        cdef img_chain *ways
+        cdef double *limits
+        cdef img_shape before = shape[0], after
+        if depth == MAX_DEPTH:
+            raise ValueError(f"{where}: branches lie within each other more than {MAX_DEPTH} deep")
+        try:
+            chains, bounds = _ways_of(given)
+            op.id = _id_of(given[1])
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{where}: {error}") from error
+        ways = <img_chain *>self._take(len(chains) * sizeof(img_chain))
+        limits = <double *>self._take(len(chains) * sizeof(double))
+        op.kind, op.ways, op.limits, op.way_count = NULL, ways, limits, len(chains)
+        self.random = True
+        most = 0
+        for i, chain in enumerate(chains):
+            limits[i] = bounds[i]
+            after = before
+            most = max(most, self._add_chain(&ways[i], chain, f"{where}, branch {i + 1}, ", depth + 1, &after))
+            if i == 0 and given[0] == "one_of":
+                shape[0] = after
+            if after.channels != shape.channels:
+                raise ValueError(f"{where}: results have {shape.channels} channels or {after.channels}, as it is drawn")
+            if after.height != shape.height or after.width != shape.width:
+                shape.height = shape.width = 0
+        return most
 
     cdef void *_take(self, size_t size) except NULL:
         """Take zeroed memory that lives as long as the program."""
@@ -669,6 +719,28 @@ cdef int _fill_op(img_op *op, uint8_t *params, dict given) except -1:
         raise ValueError(refused.decode())
     op.params = params
     return 0
+
+
+def _ways_of(given):
+    """Return the chains of a branch, and the limit below which a draw must be for each."""
+    if len(given) != 3:
+        raise ValueError("it must be (name, fields, steps)")
+    name, fields, chains = given
+    known = {"id", "p" if name == "maybe" else "weights"}
+    if set(fields) != known:
+        raise ValueError(f"its fields must be {', '.join(sorted(known))}, not {', '.join(sorted(fields))}")
+    if name == "maybe":
+        p = float(fields["p"])
+        if not 0 <= p <= 1:
+            raise ValueError(f"p must be 0 to 1, not {p}")
+        return [chains], [p]
+    weights = [float(weight) for weight in fields["weights"]]
+    sums = list(itertools.accumulate(weights))
+    if len(weights) != len(chains) or not weights:
+        raise ValueError(f"weights must be one for each of one branch or more, not {len(weights)} for {len(chains)}")
+    if not (all(weight >= 0 for weight in weights) and 0 < sums[-1] < math.inf):
+        raise ValueError(f"weights must be finite, 0 or more, and not all 0, not {weights}")
+    return list(chains), [below / sums[-1] for below in sums]
 
 
 cdef uint64_t _id_of(dict given) except? 0:

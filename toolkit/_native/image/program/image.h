@@ -20,17 +20,30 @@
 #include "stages.h"
 
 #define IMG_MAX_SCANS 64 /* of a JPEG; a scan of a few bytes costs a pass over the whole picture, encoders write about ten */
-#define IMG_MAX_OPS 64
+#define IMG_MAX_OPS 64 /* that a picture may pass through */
+#define IMG_MAX_DEPTH 8 /* of branches within branches */
 
 /* ---- What is asked for ---- */
 
 typedef enum { IMG_RGB, IMG_GRAY, IMG_RGBA } img_mode;
-/* One step. */
+typedef struct img_op img_op;
+
+/* Steps, one after the other. */
 typedef struct {
-    const img_op_kind *kind;
-    const void *params; /* the kind's struct */
-    uint64_t id;        /* folded into the sample's key, for a kind that draws */
-} img_op;
+    const img_op *ops;
+    int64_t count;
+} img_chain;
+
+/* A step, or a branch of chains one of which is taken. */
+struct img_op {
+    const img_op_kind *kind; /* NULL: a branch */
+    const void *params;      /* the kind's struct */
+    uint64_t id;             /* folded into the sample's key, for what draws */
+    /* Of a branch: way i is taken where draw 0 is below limits[i] and no earlier one; none where it is below no limit. */
+    const img_chain *ways;
+    const double *limits;
+    int64_t way_count;
+};
 
 typedef enum {
     IMG_U8, IMG_I16, IMG_U16, IMG_I32, IMG_U32, IMG_I64, IMG_U64, IMG_F16, IMG_BF16, IMG_F32, IMG_F64
@@ -44,8 +57,7 @@ typedef struct {
 } img_layout;
 
 typedef struct {
-    int64_t op_count;
-    img_op *ops;
+    img_chain steps;
     img_layout layout;
     int64_t max_pixels, max_bytes;
     int32_t mode, exif, icc, fast, tolerant; /* icc: pictures with a profile are IMG_UNSUPPORTED */

@@ -1,4 +1,4 @@
-/* What a program means for one picture: ops draw what is random, and what they do is folded into stages.
+/* What a program means for one picture: branches and ops draw what is random, and what they do is folded into stages.
  *
  * A stage is one part of its input, resized, cut or padded, flipped and coloured: what can be done row by row. A step opens
  * a new stage only when it needs pixels that the present one has yet to make. Sizes and places are torchvision's.
@@ -119,6 +119,27 @@ int img_plan_change(img_builder *b, const img_change *change) {
 
 /* ---- All steps ---- */
 
+static int add_chain(img_builder *b, const img_chain *steps, uint64_t key);
+
+/* Add the way of a branch that is drawn, if one is. */
+static int add_way(img_builder *b, const img_op *branch, uint64_t key) {
+    const double drawn = img_draw(img_fold(key, branch->id), 0);
+    for (int64_t i = 0; i < branch->way_count; i++)
+        if (drawn < branch->limits[i])
+            return add_chain(b, &branch->ways[i], key);
+    return IMG_OK;
+}
+
+/* `key` is the sample's. */
+static int add_chain(img_builder *b, const img_chain *steps, uint64_t key) {
+    int status = IMG_OK;
+    for (int64_t i = 0; i < steps->count && status == IMG_OK; i++) {
+        const img_op *op = &steps->ops[i];
+        status = op->kind == NULL ? add_way(b, op, key) : op->kind->plan(b, op->params, img_fold(key, op->id));
+    }
+    return status;
+}
+
 int img_make_plan(const img_program *program, int64_t height, int64_t width, uint64_t key, img_plan *plan,
                   char *message) {
     if (width > program->max_pixels / height) {
@@ -130,10 +151,8 @@ int img_make_plan(const img_program *program, int64_t height, int64_t width, uin
                      .message = message};
     plan->stage_count = plan->change_count = 0;
     int status = begin_stage(&b, height, width);
-    for (int64_t i = 0; i < program->op_count && status == IMG_OK; i++) {
-        const img_op *op = &program->ops[i];
-        status = op->kind->plan(&b, op->params, img_fold(key, op->id));
-    }
+    if (status == IMG_OK)
+        status = add_chain(&b, &program->steps, key);
     plan->out_h = b.stage->y.out;
     plan->out_w = b.stage->x.out;
     return status;
