@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+import token_oracle
 
 import toolkit
 from toolkit import slot
@@ -171,6 +172,35 @@ class OutputContract:
             taker = next(one.name for one in registry.every() if option in one.options)
             with pytest.raises(UsageError, match=f"{option}=.*say output='{taker}'"):
                 self.loader(ds, **{option: object()})
+            if option == "sharding":
+                with pytest.raises(UsageError, match=f"sharding=.*say output='{taker}'"):
+                    ds.tokens(seq_len=8, batch_size=2, output=self.name, sharding=object())
+
+    def test_rows_of_a_token_stream_are_numpys(self, tmp_path: Path) -> None:
+        token_oracle.write(tmp_path / "ds", token_oracle.documents(30, 60))
+        ds = toolkit.open(tmp_path / "ds")
+        for dtype in ("int32", "int64", "uint16", "uint32"):
+            options = {"seq_len": 32, "batch_size": 4, "documents": True, "dtype": dtype, "targets": dtype[0] == "i"}
+            wanted = list(ds.tokens(**options, shuffle="block"))
+            made = list(ds.tokens(**options, shuffle="block", output=self.name))
+            assert len(made) == len(wanted) > 2
+            for batch, plain in zip(made, wanted, strict=True):
+                assert list(batch) == list(plain)
+                for name in plain:
+                    self.same(batch[name], plain[name])
+                self.same(batch.mask, plain.mask)
+                assert batch.place == plain.place
+                assert repr(batch) == repr(plain)
+
+    def test_rows_of_a_mix_are_numpys(self, tmp_path: Path) -> None:
+        token_oracle.write(tmp_path / "ds", token_oracle.documents(30, 60))
+        ds = toolkit.open(tmp_path / "ds")
+        options = {"seq_len": 32, "batch_size": 4, "total_steps": 3}
+        wanted = toolkit.mix_tokens({"a": ds, "b": ds}, {"a": 1, "b": 2}, **options)
+        made = toolkit.mix_tokens({"a": ds, "b": ds}, {"a": 1, "b": 2}, **options, output=self.name)
+        for batch, plain in zip(made, wanted, strict=True):
+            self.same(batch["tokens"], plain["tokens"])
+            assert made.sources(batch) == wanted.sources(plain)
 
     def test_an_adapter_that_makes_the_same(self, packed: Path) -> None:
         ds = toolkit.open(packed, split="val")

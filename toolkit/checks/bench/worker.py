@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
 import time
 from dataclasses import asdict
@@ -38,8 +37,8 @@ def measure(case: BenchCase) -> BenchRun:
                     first_seconds = time.perf_counter() - begun
                 batches += 1
                 if isinstance(batch, TokenBatch):
-                    rows += batch["tokens"].shape[0]
-                    tokens += math.prod(batch["tokens"].shape)
+                    rows += len(batch["tokens"])
+                    tokens += len(batch["tokens"]) * case.seq_len
                 del batch
             seconds, cpu = time.perf_counter() - begun, time.process_time() - cpu
     # Windows are cast as they are copied: what was read is not what was delivered.

@@ -13,9 +13,8 @@ from numpy.typing import DTypeLike, NDArray
 
 from toolkit.errors import UsageError, did_you_mean
 from toolkit.loader.mix.plan import MixPlan
-from toolkit.loader.outputs.output import Output
 from toolkit.loader.tokens.batch import TokenBatch
-from toolkit.loader.tokens.deliver import delivery, jax_placement
+from toolkit.loader.tokens.deliver import row_placement
 from toolkit.loader.tokens.fill import Columns, Filled, Filler, WindowOrder
 from toolkit.loader.tokens.options import Exhausted, Shuffle, StreamOptions, Tail, member
 from toolkit.loader.tokens.run import OpenRun
@@ -41,16 +40,13 @@ class TokenMix(StepStream):
     def __init__(self, datasets: Mapping[str, Dataset], weights: Mapping[str, float], **given: Any) -> None:
         """See mix_tokens()."""
         exhausted = member(Exhausted, "exhausted", given.pop("exhausted"))
-        sharding = given.pop("sharding")
-        placement: Any = None
-        if sharding is not None:
-            placement, given["world_size"] = jax_placement(sharding, given["rank"], given["world_size"])
-            given["output"] = "jax"
+        given["output"], placement, given["world_size"] = row_placement(
+            given["output"], given.pop("sharding"), given["rank"], given["world_size"]
+        )
         self.options = options = StreamOptions(
             **{
                 **given,
                 "shuffle": member(Shuffle, "shuffle", given["shuffle"]),
-                "output": member(Output, "output", given["output"]),
                 "dtype": np.dtype(given["dtype"]),
             },
             completed_phases=(),
@@ -88,7 +84,7 @@ class TokenMix(StepStream):
             runs[0],
             orders[0],
             columns,
-            placement.ranges if placement else None,
+            placement.ranges,
             options.rank,
             options.world_size,
             BlockPool(keep=options.prefetch + 2),
@@ -99,7 +95,7 @@ class TokenMix(StepStream):
         super().__init__(
             Schedule(units=self._plan.rows, phases=options.all_phases, pad=True, unit_tokens=options.seq_len),
             filler,
-            placement.place if placement else delivery(options.output),
+            placement.place,
             first_step=options.first_step,
             last_step=options.last_step,
             until_epoch=options.until_epoch,

@@ -7,7 +7,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,23 +20,27 @@ if TYPE_CHECKING:
 
 __all__ = ["Batch", "MovableBatch", "Origin"]
 
+OriginT = TypeVar("OriginT")
 
 # What lets a framework know a class of batches, by package, where it was not called yet.
-_unmet: dict[type[MovableBatch], dict[str, Callable[[type[MovableBatch]], None]]] = {}
+_unmet: dict[type[Mapping[str, Any]], dict[str, Callable[[type[Mapping[str, Any]]], None]]] = {}
 _registering = threading.Lock()
 
 
-class MovableBatch(Mapping[str, Any]):
+class MovableBatch(Mapping[str, Any], Generic[OriginT]):
     """Columns by name, which Lightning and Accelerate can move to a device, and JAX takes as a pytree of them.
 
-    Those libraries make batches of their own, too: `type(batch)(columns)`. Such a one has the columns and nothing else;
-    what it was made of asks for the attribute and gets AttributeError.
+    It can be pickled and copied, with what says where it comes from: its origin. Those libraries make batches of their
+    own, too: `type(batch)(columns)`. Such a one has the columns and nothing else; whoever asks it for an attribute of
+    the origin gets AttributeError.
     """
 
-    __slots__ = ("__weakref__", "_columns")
+    __slots__ = ("__weakref__", "_columns", "_origin")
 
-    def __init__(self, columns: Mapping[str, Any]) -> None:
+    def __init__(self, columns: Mapping[str, Any], origin: OriginT | None = None) -> None:
+        """`origin` is kept as long as the batch is."""
         self._columns = dict(columns)
+        self._origin = origin
         unmet = _unmet.get(type(self))
         for package in _unmet_by(type(self)) if unmet is None else unmet:
             if package in sys.modules:
@@ -55,22 +59,34 @@ class MovableBatch(Mapping[str, Any]):
         """Return the batch in memory of its own, which counts against no limit; as pickle and copy.deepcopy do."""
         return copy.deepcopy(self)
 
+    def __copy__(self) -> Self:
+        """Return another batch of the same arrays."""
+        return self._with(self._columns)
+
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self._columns,)
+        origin = None if self._origin is None else self._portable(self._origin)
+        return type(self), (self._columns,) if origin is None else (self._columns, origin)
 
     def to(self, device: Any, non_blocking: bool = False) -> Self:
         """Return the batch with its torch tensors on `device`, those in lists, tuples and dicts too; the rest stays."""
         return self._with({name: _moved(values, device, non_blocking) for name, values in self._columns.items()})
 
-    def _with(self, columns: dict[str, Any]) -> Self:
+    def _with(self, columns: Mapping[str, Any]) -> Self:
         """Return the same samples with other columns."""
-        return type(self)(columns)
+        return type(self)(columns, self._origin)
 
-    def _lacks(self, attribute: str) -> AttributeError:
-        return AttributeError(
-            f"this {type(self).__name__} was made of columns alone, by a jax.tree function or another library, and has "
-            f"no {attribute}: take it from the batch that the loader gave, before"
-        )
+    def _known(self, attribute: str) -> OriginT:
+        """Return the origin, which `attribute` is of. Raises AttributeError: there is none."""
+        if self._origin is None:
+            raise AttributeError(
+                f"this {type(self).__name__} was made of columns alone, by a jax.tree function or another library, and "
+                f"has no {attribute}: take it from the batch that the loader gave, before"
+            )
+        return self._origin
+
+    def _portable(self, origin: OriginT) -> OriginT:
+        """Return the origin as it goes into a pickle or a copy: it may not need the dataset."""
+        return origin
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,20 +106,16 @@ class Origin:
     keys: list[str | None] = field(default_factory=list)
 
 
-class Batch(MovableBatch):
+class Batch(MovableBatch[Origin]):
     """Columns of a batch by name. The arrays are the consumer's own: writable, and valid as long as they are held.
 
-    It can be pickled and deep-copied, with its positions, keys, mask and epoch.
+    It can be pickled and deep-copied, with its positions, keys, mask and epoch; its lists count as held until it is
+    gone.
     Bytes that no slot reads are a BytesColumn: a sequence of bytes in one block.
     To JAX it is a pytree with its columns as leaves; what comes out of jax.tree.map or jit has those and nothing else.
     """
 
-    __slots__ = ("_origin",)
-
-    def __init__(self, columns: Mapping[str, Any], origin: Origin | None = None) -> None:
-        """`origin` is kept: the batch's lists count as held until it is gone."""
-        super().__init__(columns)
-        self._origin = origin
+    __slots__ = ()
 
     @property
     def epoch(self) -> int:
@@ -147,33 +159,18 @@ class Batch(MovableBatch):
         of = f"epoch {self._origin.epoch}, {len(self._origin.rows)} samples, " if self._origin else ""
         return f"<toolkit.Batch {of}columns {', '.join(self)}>"
 
-    def __copy__(self) -> Self:
-        """Return another batch of the same arrays."""
-        return self._with(dict(self._columns))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Keys are read now: where it arrives, there may be no dataset."""
-        if self._origin is None:
-            return super().__reduce__()
-        own = replace(self._origin, fetcher=None, token=None, present=dict(self.present), keys=self.sample_keys)
-        return type(self), (self._columns, own)
-
-    def _with(self, columns: dict[str, Any]) -> Self:
-        return type(self)(columns, self._origin)
-
-    def _known(self, attribute: str) -> Origin:
-        if self._origin is None:
-            raise self._lacks(attribute)
-        return self._origin
+    def _portable(self, origin: Origin) -> Origin:
+        """Read the keys now: where it arrives, there may be no dataset."""
+        return replace(origin, fetcher=None, token=None, present=dict(self.present), keys=self.sample_keys)
 
 
-def _unmet_by(kind: type[MovableBatch]) -> Iterable[str]:
+def _unmet_by(kind: type[Mapping[str, Any]]) -> Iterable[str]:
     """Return the packages that want to know batches, none of which knows this kind yet."""
     known = {spec.package: spec.registrar() for spec in every()}
     return _unmet.setdefault(kind, {package: register for package, register in known.items() if register})
 
 
-def _register(kind: type[MovableBatch], package: str) -> None:
+def _register(kind: type[Mapping[str, Any]], package: str) -> None:
     """Let a framework know a kind of batch, now that somebody imported it: it is never imported for this alone."""
     with _registering:
         others = dict(_unmet[kind])

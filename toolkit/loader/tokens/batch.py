@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
-from typing import Any, Self
+from typing import Any
+
+import numpy as np
 
 from toolkit.loader.outputs.batch import MovableBatch
 from toolkit.loader.tokens.schedule import Place
@@ -12,7 +14,11 @@ from toolkit.loader.tokens.schedule import Place
 __all__ = ["TokenBatch"]
 
 
-class TokenBatch(MovableBatch):
+# Where a batch's rows come from: their place, and what makes the mask. A plain tuple: batches may come by the 100,000.
+TokenOrigin = tuple[Place, Callable[[], Any]]
+
+
+class TokenBatch(MovableBatch[TokenOrigin]):
     """Arrays of a step by name; the consumer's own: writable, and valid as long as they are held.
 
     "tokens" (rows, seq_len) of the stream's dtype; with targets "targets", -100 where there is none; with documents
@@ -22,26 +28,16 @@ class TokenBatch(MovableBatch):
     To JAX it is a pytree with the arrays as leaves; what comes out of jax.tree.map or jit has those and nothing else.
     """
 
-    __slots__ = ("_mask", "_place")
-
-    def __init__(
-        self, arrays: Mapping[str, Any], place: Place | None = None, mask: Callable[[], Any] | None = None
-    ) -> None:
-        super().__init__(arrays)
-        self._mask = mask
-        self._place = place
+    __slots__ = ()
 
     def __repr__(self) -> str:
-        shape = tuple(self["tokens"].shape)
-        of = f"step {self.step}, epoch {self.epoch}, " if self._place else ""
-        return f"<toolkit.TokenBatch {of}{shape}, {', '.join(self)}>"
+        of = f"step {self.step}, epoch {self.epoch}, " if self._origin else ""
+        return f"<toolkit.TokenBatch {of}{tuple(np.shape(self['tokens']))}, {', '.join(self)}>"
 
     @property
     def place(self) -> Place:
         """Step, epoch, and units of the epoch (tokens; rows of packed documents) that came before."""
-        if self._place is None:
-            raise self._lacks("place")
-        return self._place
+        return self._known("place")[0]
 
     @property
     def step(self) -> int:
@@ -56,20 +52,12 @@ class TokenBatch(MovableBatch):
     @property
     def mask(self) -> Any:
         """Bool (rows, seq_len): True where a token was delivered; False only where the end of an epoch is padded."""
-        if self._mask is None:
-            raise self._lacks("mask")
-        return self._mask()
+        return self._known("mask")[1]()
 
-    def __copy__(self) -> Self:
-        """Return another batch of the same arrays."""
-        return self._with(dict(self))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """The mask is made now: what makes it knows the stream."""
-        return type(self), (dict(self), self._place, self._mask and partial(_same, self._mask()))
-
-    def _with(self, columns: dict[str, Any]) -> Self:
-        return type(self)(columns, self._place, self._mask)
+    def _portable(self, origin: TokenOrigin) -> TokenOrigin:
+        """Make the mask now: what makes it knows the stream."""
+        place, mask = origin
+        return place, partial(_same, mask())
 
 
 def _same(mask: Any) -> Any:

@@ -1,30 +1,25 @@
-"""How filled rows become what the consumer gets: numpy, torch or JAX, placed by a sharding or not."""
+"""How filled rows become what the consumer gets: arrays of an output, placed by a sharding or not."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from toolkit.errors import UsageError
-from toolkit.loader.outputs.output import Output
-from toolkit.loader.outputs.registry import named
+from toolkit.loader.outputs.registry import named, placed
 from toolkit.loader.outputs.spec import RowPlacement
-from toolkit.loader.tokens.steps import Delivery
 
-__all__ = ["delivery", "jax_placement"]
-
-
-def delivery(output: Output) -> Delivery:
-    """Return what turns an array into the output's, over the same memory."""
-    return named(output.value).rows().place
+__all__ = ["row_placement"]
 
 
-def jax_placement(sharding: Any, rank: int, world_size: int) -> tuple[RowPlacement, int]:
-    """Return how a sharding places rows, and how many processes share a batch.
+def row_placement(output: str, sharding: Any, rank: int, world_size: int) -> tuple[str, RowPlacement, int]:
+    """Return the output's name, how it places rows, and how many processes share a batch.
 
     Raises:
-        UsageError: JAX is missing, `sharding` is none, or ranks are given as well.
+        UsageError: There is no such output, it doesn't take a sharding, its framework is missing, or ranks are given
+            beside a sharding.
     """
-    if (rank, world_size) != (0, 1):
+    spec = placed(named(output), output, sharding=sharding)
+    if sharding is not None and (rank, world_size) != (0, 1):
         raise UsageError("a sharding says which rows each process reads: leave rank and world_size out")
-    rows = named("jax").rows(sharding)
-    return rows, rows.processes or world_size
+    rows = spec.rows(sharding)
+    return spec.name, rows, rows.processes or world_size

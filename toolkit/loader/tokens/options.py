@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 import numpy as np
 
 from toolkit.errors import UsageError, did_you_mean
-from toolkit.loader.outputs.output import Output
 from toolkit.loader.tokens.schedule import Phase
 
 __all__ = ["Exhausted", "Fit", "Shuffle", "StreamOptions", "Tail", "member"]
@@ -77,7 +76,7 @@ class StreamOptions:
     world_size: int
     threads: int
     prefetch: int
-    output: Output
+    output: str
 
     def __post_init__(self) -> None:
         for name, least in (

@@ -242,7 +242,7 @@ class StepStream(ABC):
         shape = (step.phase.rows, step.phase.seq_len)
         arrays = {name: self._convert(array[i], shape) for name, array in filled.arrays.items()}
         self._place = Place(step_number + 1, epoch, position + step.units)
-        return TokenBatch(arrays, step.place, partial(_mask, self._filler, self._convert, step))
+        return TokenBatch(arrays, (step.place, partial(_mask, self._filler, self._convert, step)))
 
 
 def _submitted(workers: ThreadPoolExecutor, one: Callable[[], Filled]) -> Future[Filled]:

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from toolkit.errors import UsageError
-from toolkit.loader.outputs.output import Output
-from toolkit.loader.tokens.deliver import delivery, jax_placement
+from toolkit.loader.tokens.deliver import row_placement
 from toolkit.loader.tokens.fill import Columns, Filler, WindowOrder
 from toolkit.loader.tokens.options import Fit, Shuffle, StreamOptions, Tail, member
 from toolkit.loader.tokens.packing import PackedDocuments
@@ -113,10 +112,7 @@ class TokenStream(StepStream):
             UsageError: An option can't be, or doesn't fit the dataset.
             CorruptShardError: With pack=: a length can't be read.
         """
-        placement: Any = None
-        if sharding is not None:
-            placement, world_size = jax_placement(sharding, rank, world_size)
-            output = "jax"
+        output, placement, world_size = row_placement(output, sharding, rank, world_size)
         self.options = StreamOptions(
             seq_len=seq_len,
             batch_size=batch_size,
@@ -143,7 +139,7 @@ class TokenStream(StepStream):
             world_size=world_size,
             threads=threads,
             prefetch=prefetch,
-            output=member(Output, "output", output),
+            output=output,
         )
         self.dataset = dataset = dataset if verify is None else dataset.verified(verify)
         self._run = OpenRun(dataset, column)
@@ -164,8 +160,9 @@ class TokenStream(StepStream):
             unit_tokens=options.longest if self._packed else 1,
         )
         _check_phases(schedule, self._run.tokens)
-        for phase in options.all_phases if placement else ():
-            placement.ranges((phase.rows, phase.seq_len))  # an error now and not in the middle
+        if placement.ranges is not None:
+            for phase in options.all_phases:
+                placement.ranges((phase.rows, phase.seq_len))  # an error now and not in the middle
         columns = Columns(
             options.dtype,
             options.targets,
@@ -177,7 +174,7 @@ class TokenStream(StepStream):
             self._run,
             self._packed or WindowOrder(self._block, keys),
             columns,
-            placement.ranges if placement else None,
+            placement.ranges,
             options.rank,
             options.world_size,
             # Made ahead, in the consumer's hand, and the one before that JAX or a slow `del` still holds.
@@ -186,7 +183,7 @@ class TokenStream(StepStream):
         super().__init__(
             schedule,
             filler,
-            placement.place if placement else delivery(options.output),
+            placement.place,
             first_step=options.first_step,
             last_step=options.last_step,
             until_epoch=options.until_epoch,

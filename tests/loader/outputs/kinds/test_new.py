@@ -85,6 +85,8 @@ class TestLists(OutputContract):
         ds = toolkit.open(packed, split="val", columns=["label"])
         with pytest.raises(UsageError, match=r"one of numpy, torch, jax, lists, got 'list'\. Did you mean 'lists'\?"):
             ds.loader(batch_size=4, output="list")
+        with pytest.raises(UsageError, match=r"got 'list'\. Did you mean 'lists'\?"):
+            ds.tokens(seq_len=8, batch_size=2, output="list")
 
 
 def test_it_is_gone_with_its_file(packed: Path, tmp_path: Path) -> None:
