@@ -242,7 +242,8 @@ class _Uses:
     """The epoch that a dataset is in, and whether its samples came before in it, for it and all its workers together.
 
     Draws can't follow from how often a sample was asked for: workers begin anew with each epoch, or persist and get
-    other samples. So the epoch is said by the consumer, in memory that his workers share, and else repeats are noticed.
+    other samples. So the consumer says the epoch, in memory that the workers share; where nobody does, repeats are
+    noticed.
 
     Attributes:
         shared: int64: epoch, whether it was asked for, samples drawn in it, the first of them, whether that was warned.

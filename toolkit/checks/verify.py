@@ -325,7 +325,7 @@ class _SplitCheck:
             return [self._finding(shard, "file", str(error), kind="storage")]
         if digest.digest() == self.dataset.index.sha256[shard].as_py():
             return []
-        text = f"shard {self.dataset.index.shard_path(shard)}: its sha256 is another than when it was packed"
+        text = f"shard {self.dataset.index.shard_path(shard)}: its sha256 isn't the one that it was packed with"
         return [self._finding(shard, "file", text)]
 
     def _finding(

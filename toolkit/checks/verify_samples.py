@@ -61,7 +61,7 @@ class SampleChecks:
         packed = records.column(DIGEST).to_pylist()
         for row, digest in enumerate(sample_digests(records)):
             if digest != packed[row]:
-                yield Fault(row, "its digest is another than when it was packed")
+                yield Fault(row, "its digest isn't the one that it was packed with")
         for name, classes in self._classes.items():
             yield from self._look_at_labels(name, classes, records.column(name))
         for name, encoding in self._tokens.items():

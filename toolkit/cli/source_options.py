@@ -196,7 +196,7 @@ EosOption = Annotated[
 ]
 EosTokenOption = Annotated[
     str | None,
-    _option("--eos-token", "TOKEN", "The token that is; for ROXXEL02 files the id that ends a document."),
+    _option("--eos-token", "TOKEN", "Which token ends a text; for ROXXEL02 files, the id that ends a document."),
 ]
 UserMetadataOption = Annotated[
     Mapping[str, str] | None,

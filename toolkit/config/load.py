@@ -61,7 +61,7 @@ def load_config(path: str, keys: Mapping[str, Key]) -> dict[str, Setting]:
 
 
 def read_settings(texts: Sequence[str], keys: Mapping[str, Key]) -> dict[str, Setting]:
-    """Return the settings of texts such as "shard_size=128MiB"; of several for one key the last.
+    """Return the settings of texts such as "shard_size=128MiB"; of several for one key, the last one counts.
 
     Their values stay text, for whoever reads the flag of that name.
 
@@ -90,7 +90,7 @@ def _text_of(path: str) -> str:
     with storage_errors("read", path), open(path, "rb") as file:
         data = file.read(_MOST_BYTES + 1)
     if len(data) > _MOST_BYTES:
-        raise UsageError(f"{path!r} is larger than 1 MiB: that is no config")
+        raise UsageError(f"{path!r} is larger than 1 MiB: that isn't a config")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -121,7 +121,11 @@ def index_fault(index: ShardIndex) -> str | None:
         ((index.shard_tokens < 0) | (index.shard_tokens > size // _TOKEN_BYTES), None, "its tokens can't be"),
         (outside, owner, "a record batch lies outside of it"),
         ((offset | head) % _ALIGNMENT != 0, owner, f"a record batch lies at no multiple of {_ALIGNMENT} bytes"),
-        ((index.batch_rows < 0) | (index.batch_rows > body // _ROW_BYTES), owner, "a record batch has not the rows"),
+        (
+            (index.batch_rows < 0) | (index.batch_rows > body // _ROW_BYTES),
+            owner,
+            "a record batch can't have so many rows",
+        ),
         (alike & ((offset + head + body)[:-1] > offset[1:]), owner, "two record batches lie over each other"),
     ):
         if wrong.any():

@@ -66,7 +66,7 @@ def parse_footer(end: bytes, file_bytes: int) -> list[Block]:
         data = end[len(end) - tail - length : len(end) - tail]
         table = struct.unpack_from("<I", data, 0)[0]
         if _vector(data, _field(data, table, 2), 24)[1]:
-            raise ValueError("dictionaries, which format 1 has not")
+            raise ValueError("dictionaries, which format 1 doesn't have")
         start, count = _vector(data, _field(data, table, 3), 24)
         # Block of File.fbs: int64 offset, int32 metadata length, padding, int64 body length.
         blocks = [Block(*struct.unpack_from("<qi4xq", data, start + 24 * i)) for i in range(count)]
@@ -100,7 +100,7 @@ def _parse(data: bytes) -> BatchMessage:
     batch = _follow(data, header_at)
     rows_at, buffers_at = _field(data, batch, 0), _field(data, batch, 2)
     if _field(data, batch, 3) is not None:
-        raise ValueError("a compressed body, which format 1 has not")
+        raise ValueError("a compressed body, which format 1 doesn't have")
     start, count = _vector(data, buffers_at, 16)
     buffers = np.frombuffer(data, "<i8", 2 * count, start).reshape(count, 2)
     return BatchMessage(

@@ -90,7 +90,7 @@ def _reject(entry: Entry, reason: str) -> Reject:
 
 
 def _reason(status: int, path: str) -> str:
-    """Return why a file is rejected; a failure of the disk is none of its own, and is raised."""
+    """Return why a file is rejected; a failure of the disk isn't the file's fault, and is raised."""
     if status not in _REASONS:
         with storage_errors("read", path):
             raise OSError(status, os.strerror(status))
