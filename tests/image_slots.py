@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import image_steps as steps
 import numpy as np
 
 from toolkit._native.image.program import Scratch
 from toolkit._native.shards.fetch import FetchBuffer
-from toolkit.pipelines.image import steps as steps
 from toolkit.pipelines.image.compiled import CompiledImage, Failure
 
 DECODE = steps.DecodeImage(

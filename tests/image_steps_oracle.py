@@ -12,12 +12,11 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+import image_steps as steps
 import numpy as np
 import xxhash
 from PIL import Image, ImageEnhance, ImageOps
 from pillow_resample import resize, resize_rgba
-
-from toolkit.pipelines.image import steps as steps
 
 MASK = (1 << 64) - 1
 

@@ -8,17 +8,21 @@ import pickle
 from collections.abc import Callable
 from typing import Any
 
+import image_steps as image
 import pytest
+from image_steps import Filter, Layout, Mode
 
 import toolkit
 from toolkit import chain, slot
 from toolkit.errors import PipelineError
-from toolkit.pipelines import value_steps as value
-from toolkit.pipelines.image import steps as image
-from toolkit.pipelines.image.steps import Filter, Layout, Mode
-from toolkit.pipelines.rules import _RULES
-from toolkit.pipelines.spec import DEFAULT_DECODE, Step, step_text
+from toolkit.pipelines import stored
+from toolkit.pipelines.array.numbers import OneHot, Scalar
+from toolkit.pipelines.array.tensors import Array, Npy
+from toolkit.pipelines.python import Python
+from toolkit.pipelines.registry import STEPS
 from toolkit.pipelines.state import State, ValueKind
+from toolkit.pipelines.step import Step
+from toolkit.pipelines.text.strings import Json, Text
 
 Start = Callable[[], toolkit.Slot]
 
@@ -37,7 +41,7 @@ def column() -> toolkit.Slot:
 
 # A start, a word on it, the step it makes, and the dtype, shape and layout after it.
 WORDS: list[tuple[Start, Callable[[Any], toolkit.Slot], Step, str | None, Any, Layout | None]] = [
-    (column, lambda s: s.decode_image(), DEFAULT_DECODE, "uint8", (None, None, 3), Layout.HWC),
+    (column, lambda s: s.decode_image(), image.DecodeImage(), "uint8", (None, None, 3), Layout.HWC),
     (
         column,
         lambda s: s.decode_image(
@@ -153,30 +157,30 @@ WORDS: list[tuple[Start, Callable[[Any], toolkit.Slot], Step, str | None, Any, L
         Layout.CHW,
     ),
     (decoded, lambda s: s.cast("bfloat16"), image.Cast("bfloat16"), "bfloat16", (None, None, 3), Layout.HWC),
-    (decoded, lambda s: s.to_chw(), image.ToLayout(Layout.CHW), "uint8", (3, None, None), Layout.CHW),
+    (decoded, lambda s: s.to_chw(), image.ToChw(), "uint8", (3, None, None), Layout.CHW),
     (
         lambda: decoded().normalize("unit"),
         lambda s: s.to_hwc(),
-        image.ToLayout(Layout.HWC),
+        image.ToHwc(),
         "float32",
         (None, None, 3),
         Layout.HWC,
     ),
-    (column, lambda s: s.passthrough(), value.Passthrough(), None, None, None),
-    (column, lambda s: s.bytes(), value.Bytes(), None, None, None),
-    (column, lambda s: s.text(), value.Text("utf-8"), None, None, None),
-    (column, lambda s: s.text("latin-1"), value.Text("latin-1"), None, None, None),
-    (column, lambda s: s.json(), value.Json(), None, None, None),
-    (column, lambda s: s.npy(), value.Npy(None, None), None, None, None),
-    (column, lambda s: s.npy("int8", (2, None)), value.Npy("int8", (2, None)), "int8", (2, None), None),
-    (column, lambda s: s.scalar("int64"), value.Scalar("int64"), "int64", (), None),
-    (column, lambda s: s.array("float32", (2, 3)), value.Array("float32", (2, 3)), "float32", (2, 3), None),
-    (number, lambda s: s.one_hot(10), value.OneHot(10), "float32", (10,), None),
+    (column, lambda s: s.passthrough(), stored.Passthrough(), None, None, None),
+    (column, lambda s: s.bytes(), stored.Bytes(), None, None, None),
+    (column, lambda s: s.text(), Text("utf-8"), None, None, None),
+    (column, lambda s: s.text("latin-1"), Text("latin-1"), None, None, None),
+    (column, lambda s: s.json(), Json(), None, None, None),
+    (column, lambda s: s.npy(), Npy(None, None), None, None, None),
+    (column, lambda s: s.npy("int8", (2, None)), Npy("int8", (2, None)), "int8", (2, None), None),
+    (column, lambda s: s.scalar("int64"), Scalar("int64"), "int64", (), None),
+    (column, lambda s: s.array("float32", (2, 3)), Array("float32", (2, 3)), "float32", (2, 3), None),
+    (number, lambda s: s.one_hot(10), OneHot(10), "float32", (10,), None),
     (number, lambda s: s.cast("float16"), image.Cast("float16"), "float16", (), None),
     (
         column,
         lambda s: s.python(len, "object"),
-        value.Python(len, None, None, False, 60.0, 1),
+        Python(len, None, None, False, 60.0, 1),
         None,
         None,
         None,
@@ -184,12 +188,12 @@ WORDS: list[tuple[Start, Callable[[Any], toolkit.Slot], Step, str | None, Any, L
     (
         decoded,
         lambda s: s.python(len, ("float32", (2,)), random=True, timeout=None, version=3),
-        value.Python(len, "float32", (2,), True, None, 3),
+        Python(len, "float32", (2,), True, None, 3),
         "float32",
         (2,),
         None,
     ),
-    (column, lambda s: s.python(len, "int64"), value.Python(len, "int64", (), False, 60.0, 1), "int64", (), None),
+    (column, lambda s: s.python(len, "int64"), Python(len, "int64", (), False, 60.0, 1), "int64", (), None),
 ]
 
 
@@ -209,7 +213,7 @@ def test_a_word_makes_its_step_and_reads_as_written(
 
 
 def test_every_step_has_a_rule_and_a_text() -> None:
-    assert {type(step) for _, _, step, *_ in WORDS} == set(_RULES)
+    assert {type(step) for _, _, step, *_ in WORDS} == set(STEPS.values())
 
 
 MISFITS: list[tuple[Callable[[], Any], str]] = [
@@ -319,4 +323,4 @@ def test_a_partial_is_known_by_its_arguments() -> None:
     two, three = functools.partial(pow, exp=2), functools.partial(pow, exp=3)
     assert describe(two) == describe(functools.partial(pow, exp=2)) != describe(three)
     assert describe(len) != describe(len, version=2)
-    assert step_text(value.Python(two, None, None, False, 60.0, 1)) == 'python(partial(pow), "object")'
+    assert Python(two, None, None, False, 60.0, 1).text() == 'python(partial(pow), "object")'

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from toolkit.loader.outputs.registry import every
 from toolkit.memory.system import SystemMemory
+from toolkit.pipelines.image.geometry import RESIZES_AS
 from toolkit.pipelines.image.libjpeg import libjpeg_turbo
-from toolkit.pipelines.image.steps import RESIZES_AS
 from toolkit.processors import processors
 from toolkit.version import __version__
 

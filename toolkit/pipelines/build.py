@@ -12,17 +12,16 @@ from toolkit.errors import PipelineError, did_you_mean
 from toolkit.format.schema import Column, Kind
 from toolkit.pipelines.arrays import convert_numbers
 from toolkit.pipelines.image.compiled import CompiledImage
-from toolkit.pipelines.image.steps import DecodeImage, ImageStep, Normalize
+from toolkit.pipelines.image.decode_step import DecodeImage
+from toolkit.pipelines.image.image_step import ImageStep
 from toolkit.pipelines.media import held_medium
 from toolkit.pipelines.slots import Slot
-from toolkit.pipelines.spec import step_text
 from toolkit.pipelines.state import State, ValueKind
-from toolkit.pipelines.value_steps import Array, Bytes, Json, Npy, Text
-from toolkit.pipelines.values import ValueProgram
+from toolkit.pipelines.value_program import ValueProgram
+from toolkit.pipelines.value_step import ValueStep
 
 __all__ = ["CompiledSlot", "compile_slots", "last_steps", "stored_state"]
 
-_DECODERS = (DecodeImage, Bytes, Text, Json, Npy, Array)
 _BINARY = (pa.binary(), pa.large_binary())
 _TEXT = (pa.string(), pa.large_string())
 
@@ -56,12 +55,12 @@ class CompiledSlot:
     @property
     def reads_bytes(self) -> bool:
         """Whether the first step wants a text's bytes and not its str."""
-        return bool(self.slot.steps) and isinstance(self.slot.steps[0], _DECODERS)
+        return bool(self.slot.steps) and self.slot.steps[0].takes_bytes
 
 
 def last_steps(compiled: Sequence[CompiledSlot]) -> dict[str, str]:
     """Return in words what each slot does last, by its name."""
-    return {each.slot.name: step_text(each.slot.steps[-1]) for each in compiled if each.slot.steps}
+    return {each.slot.name: each.slot.steps[-1].text() for each in compiled if each.slot.steps}
 
 
 def compile_slots(
@@ -116,23 +115,15 @@ def _compile(slot: Slot, stored: State, group: str) -> CompiledSlot:
     if slot.steps and isinstance(slot.steps[0], DecodeImage):
         split = next((i for i, step in enumerate(slot.steps) if not isinstance(step, ImageStep)), len(slot.steps))
         # A cast behind a function of the user's own is a step on values, and the kernels are through by then.
-        steps = [_expanded(step, states[i]) for i, step in enumerate(slot.steps[:split]) if isinstance(step, ImageStep)]
+        steps = [step.fitted(states[i]) for i, step in enumerate(slot.steps[:split]) if isinstance(step, ImageStep)]
         try:
             image = CompiledImage(slot.column, steps)
         except ValueError as error:
             raise PipelineError(f"slot {slot.name!r}: {error}") from error
-    values = ValueProgram(slot.steps[split:], slot.steps[:split])
+    values = ValueProgram([step for step in slot.steps[split:] if isinstance(step, ValueStep)], slot.steps[:split])
     compiled = CompiledSlot(slot, stored, tuple(states), image, split, values, group)
     _check_fill(slot, compiled.output)
     return compiled
-
-
-def _expanded(step: ImageStep, state: State) -> ImageStep:
-    """Give normalize a value for each channel where it has one for all."""
-    if isinstance(step, Normalize) and len(step.mean) == 1:
-        channels = state.channels or 1
-        return Normalize(step.mean * channels, step.std * channels)
-    return step
 
 
 def _check_fill(slot: Slot, output: State) -> None:

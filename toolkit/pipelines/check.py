@@ -11,6 +11,7 @@ from toolkit.errors import did_you_mean
 
 __all__ = [
     "DTYPES",
+    "MAX_INT",
     "BadArgumentError",
     "a_choice",
     "a_dtype",
@@ -37,7 +38,7 @@ DTYPES = (
     "float32",
     "float64",
 )
-_MAX_INT = (1 << 31) - 1
+MAX_INT = (1 << 31) - 1
 _Member = TypeVar("_Member", bound=enum.Enum)
 
 
@@ -45,11 +46,11 @@ class BadArgumentError(Exception):
     """An argument that can't be. Whoever knows slot and step says where."""
 
 
-def an_int(name: str, value: object, *, least: int = 1, most: int = _MAX_INT) -> int:
+def an_int(name: str, value: object, *, least: int = 1, most: int = MAX_INT) -> int:
     """Return an int in least..most."""
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
         kind = "a positive int" if least == 1 else f"an int of {least} or more"
-        if most != _MAX_INT:
+        if most != MAX_INT:
             kind = f"an int in {least}..{most}"
         raise BadArgumentError(f"{name} must be {kind}, got {value!r}")
     return value

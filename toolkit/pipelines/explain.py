@@ -11,9 +11,7 @@ from toolkit.pipelines.batch_maps import BatchMap
 from toolkit.pipelines.build import CompiledSlot, compile_slots
 from toolkit.pipelines.randomness import RANDOM_VERSION
 from toolkit.pipelines.slots import Slot
-from toolkit.pipelines.spec import is_random, step_text
 from toolkit.pipelines.state import State, ValueKind
-from toolkit.pipelines.values import value_kernel
 
 __all__ = ["explain"]
 
@@ -61,8 +59,8 @@ def _slot(slot: Slot, compiled: CompiledSlot | None, group: str) -> tuple[str, l
     kernels = dict(compiled.image.kernels()) if compiled and compiled.image else {}
     rows = []
     for place, (step, state) in enumerate(zip(slot.steps, slot.states(stored), strict=True)):
-        runs = kernels.get(place, "native" if state.layout is not None else value_kernel(step))
-        rows.append((step_text(step), _output(state), runs + (", random" if is_random(step) else "")))
+        runs = kernels.get(place, "native" if state.layout is not None else step.runs)
+        rows.append((step.text(), _output(state), runs + (", random" if step.draws else "")))
     widths = [max((len(row[i]) for row in rows), default=0) for i in (0, 1)]
     return head, [f"{text:<{widths[0]}}  {output:<{widths[1]}}  {runs}" for text, output, runs in rows]
 

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 import pyarrow as pa
@@ -19,14 +19,10 @@ from toolkit.pipelines.explain import explain
 from toolkit.pipelines.functions import function_identity
 from toolkit.pipelines.randomness import RANDOM_VERSION
 from toolkit.pipelines.slots import Slot
-from toolkit.pipelines.spec import Step
-from toolkit.pipelines.value_steps import Python
 
 __all__ = ["HasColumns", "Pipeline", "RunsDry", "pipeline"]
 
 _Ran = TypeVar("_Ran", covariant=True)
-# Fields of steps that refuse samples, or let them pass, and change none.
-_LIMITS = frozenset({"max_pixels", "max_bytes", "truncated", "timeout"})
 
 
 class HasColumns(Protocol):
@@ -85,12 +81,8 @@ class Pipeline:
         Limits don't count (max_pixels, max_bytes, truncated, timeout), nor does a function's code: its module, name and
         `version` do. So does the version of the random generator, where a step draws.
         """
-        groups = self.sync_groups
         said: dict[str, object] = {
-            "slots": sorted(
-                [item.name, item.column, item.fill, groups[item.name] if item.is_random else None, _shaping(item.steps)]
-                for item in self.slots
-            ),
+            "slots": sorted(map(self._shaping, self.slots)),
             "batch_maps": [
                 [function_identity(each.fn), each.version, each.adds, each.drops] for each in self.batch_maps
             ],
@@ -98,6 +90,10 @@ class Pipeline:
         if self.batch_maps or any(item.is_random for item in self.slots):
             said["random_version"] = RANDOM_VERSION
         return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+
+    def _shaping(self, item: Slot) -> list[object]:
+        group = self.sync_groups[item.name] if item.is_random else None
+        return [item.name, item.column, item.fill, group, [step.identity() for step in item.steps]]
 
     def compile(self, columns: Sequence[Column], schema: pa.Schema) -> list[CompiledSlot]:
         """Return what runs for each slot over columns that are stored with an Arrow schema, in order.
@@ -164,20 +160,3 @@ def _group(item: Slot, by_name: Mapping[str, Slot], usual: Mapping[str, str]) ->
         visited.append(item.name)
         item = by_name[item.sync]
     return usual[item.name]
-
-
-def _shaping(steps: tuple[Step, ...]) -> list[object]:
-    return [[type(step).__name__, {name: _plain(value) for name, value in _fields(step)}] for step in steps]
-
-
-def _fields(step: Step) -> list[tuple[str, object]]:
-    if isinstance(step, Python):
-        return [
-            ("fn", function_identity(step.fn)),
-            *((n, getattr(step, n)) for n in ("dtype", "shape", "random", "version")),
-        ]
-    return [(field.name, getattr(step, field.name)) for field in fields(step) if field.name not in _LIMITS]
-
-
-def _plain(value: object) -> object:
-    return getattr(value, "value", value)

@@ -6,11 +6,10 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from toolkit.errors import PipelineError
-from toolkit.pipelines.image.words import ImageWords
-from toolkit.pipelines.rules import after
-from toolkit.pipelines.spec import Step, is_random, literal, step_text
+from toolkit.pipelines import families  # noqa: F401 - its steps are the words
 from toolkit.pipelines.state import MisfitError, State, ValueKind
-from toolkit.pipelines.value_words import ValueWords
+from toolkit.pipelines.step import Step, literal
+from toolkit.pipelines.words import Words
 
 __all__ = ["Chain", "Fill", "Slot", "chain", "slot"]
 
@@ -18,13 +17,13 @@ Fill = bool | int | float | str | None
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Chain(ImageWords, ValueWords):
+class Chain(Words):
     """Steps that are bound to no column yet. Immutable; slots and other chains take them with .then(chain)."""
 
     steps: tuple[Step, ...] = ()
 
     def __repr__(self) -> str:
-        return "chain()" + "".join(f".{step_text(step)}" for step in self.steps)
+        return "chain()" + "".join(f".{step.text()}" for step in self.steps)
 
     @property
     def place(self) -> str:
@@ -41,7 +40,7 @@ class Chain(ImageWords, ValueWords):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Slot(ImageWords, ValueWords):
+class Slot(Words):
     """What becomes of one column: immutable, every word returns a new slot.
 
     Attributes:
@@ -64,7 +63,7 @@ class Slot(ImageWords, ValueWords):
         given = {"name": (self.name, self.column), "optional": (self.optional, False)}
         given |= {"fill": (self.fill, None), "sync": (self.sync, None)}
         named = "".join(f", {name}={literal(value)}" for name, (value, usual) in given.items() if value != usual)
-        return f"slot({literal(self.column)}{named})" + "".join(f".{step_text(step)}" for step in self.steps)
+        return f"slot({literal(self.column)}{named})" + "".join(f".{step.text()}" for step in self.steps)
 
     @property
     def place(self) -> str:
@@ -74,7 +73,7 @@ class Slot(ImageWords, ValueWords):
     @property
     def is_random(self) -> bool:
         """Whether any step draws."""
-        return any(is_random(step) for step in self.steps)
+        return any(step.draws for step in self.steps)
 
     def with_step(self, step: Step) -> Self:
         """Return the slot with one more step. Raises PipelineError when it doesn't fit what comes before it."""
@@ -94,9 +93,9 @@ class Slot(ImageWords, ValueWords):
         states = [stored]
         for place, step in enumerate(self.steps, start=1):
             try:
-                states.append(after(step, states[-1]))
+                states.append(step.after(states[-1]))
             except MisfitError as error:
-                raise PipelineError(f"{self.place}, step {place} {step_text(step)}: {error}") from None
+                raise PipelineError(f"{self.place}, step {place} {step.text()}: {error}") from None
         return states[1:]
 
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from toolkit.pipelines.image.steps import Layout
-
-__all__ = ["MisfitError", "Shape", "State", "ValueKind"]
+__all__ = ["Layout", "MisfitError", "Shape", "State", "ValueKind"]
 
 Shape = tuple[int | None, ...]
 
@@ -26,6 +24,13 @@ class ValueKind(enum.Enum):
     PIXELS = "pixels"
     TENSOR = "a tensor"
     SCALAR = "a number"
+
+
+class Layout(enum.Enum):
+    """The order of an image's axes."""
+
+    HWC = "hwc"
+    CHW = "chw"
 
 
 @dataclass(frozen=True, slots=True)

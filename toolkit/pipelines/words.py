@@ -1,24 +1,20 @@
-"""What the words of slots and chains share: a word checks its arguments, and adds a step."""
+"""What the words of slots and chains are added to. words.pyi, which scripts/make_words.py writes, lists them all."""
 
 from __future__ import annotations
 
-import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar, cast
+from typing import Any, Self
 
 from toolkit.errors import PipelineError
 from toolkit.pipelines.check import BadArgumentError
-from toolkit.pipelines.spec import Step
+from toolkit.pipelines.step import Step
 
-__all__ = ["Word", "Words", "word"]
-
-_Arguments = ParamSpec("_Arguments")
-_Words = TypeVar("_Words", bound="Words")
+__all__ = ["Words", "word_of"]
 
 
 class Words(ABC):
-    """What steps are added to. Immutable: a word returns a new one."""
+    """What steps are added to. Immutable: a word returns a new one. Each registered step is a method."""
 
     __slots__ = ()
 
@@ -32,21 +28,15 @@ class Words(ABC):
         """Return this with one more step. Raises PipelineError when it doesn't fit."""
 
 
-class Word(Protocol[_Arguments]):
-    """A word as a method: of a slot it returns a slot, of a chain a chain."""
+def word_of(step: type[Step]) -> Callable[..., Words]:
+    """Return the method that adds such a step: its arguments' faults get the place."""
 
-    def __get__(self, instance: _Words, owner: type[_Words]) -> Callable[_Arguments, _Words]: ...
-
-
-def word(method: Callable[Concatenate[Any, _Arguments], Step]) -> Word[_Arguments]:
-    """Make a word of a method that returns a step: its arguments' faults get the place, and its step is added."""
-
-    @functools.wraps(method)
-    def add(self: Words, *args: _Arguments.args, **kwargs: _Arguments.kwargs) -> Words:
+    def add(self: Words, *args: Any, **kwargs: Any) -> Words:
         try:
-            step = method(self, *args, **kwargs)
+            made = step.of(*args, **kwargs)
         except BadArgumentError as error:
-            raise PipelineError(f"{self.place}, step {method.__name__}: {error}") from None
-        return self.with_step(step)
+            raise PipelineError(f"{self.place}, step {step.word}: {error}") from None
+        return self.with_step(made)
 
-    return cast(Word[_Arguments], add)
+    add.__name__, add.__qualname__, add.__doc__ = step.word, f"Words.{step.word}", step.__doc__
+    return add

@@ -6,7 +6,6 @@ The first byte of an input says which mode, and whether EXIF and colour profiles
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
 
 import numpy as np
 from fuzz.inputs import refused
@@ -14,11 +13,10 @@ from pictures import encode, picture
 from PIL import Image, ImageCms, features
 
 from toolkit.pipelines.image.decode import decode_with_pil
+from toolkit.pipelines.image.decode_step import DecodeImage, Mode
 from toolkit.pipelines.image.formats import FORMATS, find_format
 from toolkit.pipelines.image.medium import ImageMedium
-from toolkit.pipelines.image.steps import Mode
 from toolkit.pipelines.medium import UnfitMediumError
-from toolkit.pipelines.spec import DEFAULT_DECODE
 from toolkit.sources.options import VerifyImages
 from toolkit.sources.payloads import check_payload
 
@@ -42,7 +40,7 @@ def fuzz(data: bytes) -> object:
         else:
             header = ""
         mode = _MODES[flags % len(_MODES)]
-        step = replace(DEFAULT_DECODE, mode=mode, max_pixels=_MOST_PIXELS, exif=bool(flags & 4), icc=bool(flags & 8))
+        step = DecodeImage(mode=mode, max_pixels=_MOST_PIXELS, exif=bool(flags & 4), icc=bool(flags & 8))
         try:
             pixels = decode_with_pil(encoded, step)
         except ValueError as error:

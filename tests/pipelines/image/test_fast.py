@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+import image_steps as steps
 import numpy as np
 import pytest
 from image_slots import MODES, compiled
@@ -12,7 +13,6 @@ from native.image.test_image_oracle import jpeg, photo
 from PIL import Image
 
 from toolkit._native.image.program import Scratch
-from toolkit.pipelines.image import steps as steps
 
 BILINEAR = steps.Filter.BILINEAR
 RANDOM = steps.RandomResizedCrop(224, 224, (0.08, 1.0), (3 / 4, 4 / 3), BILINEAR)

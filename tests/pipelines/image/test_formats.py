@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import image_steps as steps
 import numpy as np
 import pytest
 from image_slots import MODES, compiled, decode, run_batch
@@ -20,7 +21,6 @@ from pictures import encode, picture
 from PIL import Image, ImageCms, ImageOps
 
 from toolkit._native.image.program import ImageError, Scratch
-from toolkit.pipelines.image import steps as steps
 from toolkit.pipelines.image.compiled import TruncatedImageWarning
 from toolkit.pipelines.image.formats import open_picture
 from toolkit.pipelines.image.jpeg_scans import count_scans
@@ -322,18 +322,18 @@ from toolkit.pipelines.image.formats import open_picture, size_before_opening
 from toolkit.pipelines.image.decode import decode_with_pil
 from toolkit.pipelines.image.memory import bytes_to_decode
 from toolkit.pipelines.image.jpeg_scans import count_scans
-from toolkit.pipelines.spec import DEFAULT_DECODE
+from toolkit.pipelines.image.decode_step import DecodeImage
 
 def status(name):
     return next(int(line.split()[1]) << 10 for line in open("/proc/self/status") if line.startswith(name))
 
 large, small = (open(path, "rb").read() for path in sys.argv[1:])
-decode_with_pil(small, DEFAULT_DECODE)  # modules, tables
+decode_with_pil(small, DecodeImage())  # modules, tables
 with open_picture(large) as image:
     counted = bytes_to_decode(image, 3, count_scans(large) if image.format == "JPEG" else 1)
 before = status("VmRSS:")
 open("/proc/self/clear_refs", "w").write("5")  # the peak begins anew
-pixels = decode_with_pil(large, DEFAULT_DECODE)
+pixels = decode_with_pil(large, DecodeImage())
 print(status("VmHWM:") - before, counted, pixels.nbytes)
 """
 MEASURED: dict[str, tuple[str, str, dict[str, Any]]] = {

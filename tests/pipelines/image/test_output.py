@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
+import image_steps as steps
 import numpy as np
 import pytest
 from image_slots import compiled, run_batch
 from pictures import encode, picture
 
 from toolkit._native.image.program import Scratch
-from toolkit.pipelines.image import steps as steps
 
 PIXELS = np.array(picture(1, 75, 61).convert("RGBA"))
 PIXELS[:, :, 3] = np.asarray(picture(2, 75, 61).convert("L"))
 CHANNELS = {"L": 1, "RGB": 3, "RGBA": 4}
 WHOLE = ["uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]
 FLOATS = ["float16", "float32", "float64"]
-CHW = steps.ToLayout(steps.Layout.CHW)
-HWC = steps.ToLayout(steps.Layout.HWC)
+CHW = steps.ToChw()
+HWC = steps.ToHwc()
 
 
 def pixels(mode: str) -> np.ndarray:
@@ -45,7 +45,7 @@ def bfloat16(values: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("mode", CHANNELS)
 @pytest.mark.parametrize("layout", [HWC, CHW])
 @pytest.mark.parametrize("dtype", [*WHOLE, *FLOATS])
-def test_cast_of_pixels(dtype: str, layout: steps.ToLayout, mode: str) -> None:
+def test_cast_of_pixels(dtype: str, layout: steps.ImageStep, mode: str) -> None:
     expected = pixels(mode).astype(dtype)
     expected = expected.transpose(2, 0, 1) if layout is CHW else expected
     assert np.array_equal(made(mode, steps.Cast(dtype), layout), expected)
@@ -53,7 +53,7 @@ def test_cast_of_pixels(dtype: str, layout: steps.ToLayout, mode: str) -> None:
 
 
 @pytest.mark.parametrize("layout", [HWC, CHW])
-def test_bfloat16(layout: steps.ToLayout) -> None:
+def test_bfloat16(layout: steps.ImageStep) -> None:
     as_floats = made("RGB", steps.Cast("float32"), layout)
     assert np.array_equal(made("RGB", steps.Cast("bfloat16"), layout), bfloat16(as_floats))
     normalize = steps.Normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))

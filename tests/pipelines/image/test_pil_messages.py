@@ -18,8 +18,8 @@ from pictures import encode, picture
 from PIL import Image
 
 from toolkit.pipelines.image.decode import decode_with_pil
+from toolkit.pipelines.image.decode_step import DecodeImage
 from toolkit.pipelines.image.pil_messages import heard
-from toolkit.pipelines.spec import DEFAULT_DECODE
 
 
 def lzw_damaged() -> bytes:
@@ -197,7 +197,7 @@ def test_threads_hear_their_own() -> None:
         for i in range(60):
             encoded, words = kinds[(start + i) % len(kinds)]
             try:
-                decode_with_pil(encoded, DEFAULT_DECODE)
+                decode_with_pil(encoded, DecodeImage())
                 reason = ""
             except ValueError as error:
                 reason = str(error)
@@ -218,7 +218,7 @@ def test_filters_of_the_user_are_kept() -> None:
         warnings.simplefilter("always")
         before = list(warnings.filters)
         for _ in range(3):
-            decode_with_pil(cmyk_with_cut_exif(), DEFAULT_DECODE)
+            decode_with_pil(cmyk_with_cut_exif(), DecodeImage())
         assert [one for one in warnings.filters if one in before] == before
         assert len(warnings.filters) <= len(before) + 1
         assert caught == []
@@ -250,5 +250,5 @@ def test_damage_of_any_kind_is_silent(seed: int, capfd: pytest.CaptureFixture[st
             for _ in range(rng.integers(1, 6)):
                 data[rng.integers(4, len(data))] = rng.integers(256)
             with contextlib.suppress(ValueError):
-                decode_with_pil(bytes(data), DEFAULT_DECODE)
+                decode_with_pil(bytes(data), DecodeImage())
     assert capfd.readouterr().err == ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import image_steps as steps
 import image_steps_oracle as oracle
 import numpy as np
 import pytest
@@ -15,7 +16,6 @@ from PIL import Image, ImageEnhance
 from pillow_resample import STOCK_PILLOW
 
 from toolkit._native.image.program import Scratch
-from toolkit.pipelines.image import steps as steps
 
 
 def image_of(mode: str, width: int, height: int, seed: int = 0) -> Image.Image:

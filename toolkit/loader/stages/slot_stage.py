@@ -18,10 +18,9 @@ from toolkit.memory.pool import Lend
 from toolkit.pipelines.build import CompiledSlot
 from toolkit.pipelines.image.compiled import CompiledImage, Failure
 from toolkit.pipelines.randomness import sample_keys
-from toolkit.pipelines.spec import step_text
 from toolkit.pipelines.state import State
-from toolkit.pipelines.value_steps import Python
-from toolkit.pipelines.values import StepFailureError, Values
+from toolkit.pipelines.value_program import StepFailureError
+from toolkit.pipelines.value_step import Values
 
 __all__ = ["ImageStage", "SlotStage"]
 
@@ -41,7 +40,7 @@ class SlotStage(ColumnStage):
         self._random = compiled.slot.is_random
         self.optional = compiled.slot.optional
         self.dtype = compiled.output.dtype
-        if any(isinstance(step, Python) for step in compiled.slot.steps):
+        if any(step.is_slow for step in compiled.slot.steps):
             self.largest_part = _SLOW_PART
 
     def allocate(self, samples: int, lend: Lend) -> Any:
@@ -87,7 +86,7 @@ class SlotStage(ColumnStage):
         elif not present.all():
             row = int(part.located.rows[int(np.argmin(present))])
             steps = self._compiled.slot.steps
-            raise self._failed(row, step_text(steps[0]) if steps else "read", missing_value(self._compiled.slot.column))
+            raise self._failed(row, steps[0].text() if steps else "read", missing_value(self._compiled.slot.column))
 
     def _fill_gaps(self, place: Any, part: Part, present: NDArray[np.bool_]) -> None:
         fill = self._compiled.slot.fill

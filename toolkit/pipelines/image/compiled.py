@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
 import warnings
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,34 +12,12 @@ from numpy.typing import NDArray
 
 from toolkit._native.image.program import CUT, NOT_JPEG, OK, UNSUPPORTED, ImageError, ImageProgram, Scratch
 from toolkit._native.shards.fetch import FetchBuffer
+from toolkit.pipelines.draw_names import draw_ids
 from toolkit.pipelines.image.decode import check_colour_management, decode_with_pil
-from toolkit.pipelines.image.steps import (
-    Accuracy,
-    Cast,
-    CenterCrop,
-    ColorJitter,
-    Crop,
-    DecodeImage,
-    Grayscale,
-    HFlip,
-    ImageStep,
-    Layout,
-    Normalize,
-    Pad,
-    RandomCrop,
-    RandomResizedCrop,
-    Resize,
-    ResizeLong,
-    ResizeShort,
-    ToLayout,
-    Truncated,
-    VFlip,
-)
-from toolkit.pipelines.randomness import step_id
+from toolkit.pipelines.image.decode_step import Accuracy, DecodeImage, Truncated
+from toolkit.pipelines.image.image_step import FinishStep, ImageStep, PixelStep
 
 __all__ = ["CompiledImage", "Failure", "TruncatedImageWarning"]
-
-_LEAST_STD = 1e-30  # below, a pixel over it leaves the range of float32
 
 
 class TruncatedImageWarning(UserWarning):
@@ -102,19 +78,7 @@ class CompiledImage:
 
     def kernels(self) -> list[tuple[int, str]]:
         """Return what runs each step, by the step's index."""
-        scaled = ", scaled" if self._decode.accuracy is Accuracy.FAST else ""
-        names = [f"native{scaled}; libjpeg-turbo for progressive and rare JPEGs; PIL for other formats"]
-        for step in self._steps[1:]:
-            match step:
-                case Resize() | ResizeShort() | ResizeLong() | RandomResizedCrop():
-                    names.append(f"native {step.filter.value}, row by row")
-                case Normalize() | Cast() | ToLayout():
-                    names.append("native, on writing to the batch")
-                case ColorJitter() | Grayscale():
-                    names.append("native, on finished rows")
-                case _:
-                    names.append("native, by place")
-        return list(enumerate(names))
+        return [(place, step.native) for place, step in enumerate(self._steps)]
 
     def run(
         self,
@@ -251,54 +215,19 @@ def _split(steps: Sequence[ImageStep]) -> tuple[list[tuple[str, dict[str, Any]]]
     """
     ops: list[tuple[str, dict[str, Any]]] = []
     finish: dict[str, Any] = {}
-    seen: Counter[str] = Counter()
-    for step in steps:
+    for step, draw_id in zip(steps, draw_ids(steps), strict=True):
         name = type(step).__name__
-        match step:
-            case Normalize(mean, std):
-                if finish:
-                    raise ValueError("normalize takes uint8 pixels: put cast, layout or another normalize behind it")
-                if len(mean) != len(std) or not all(value >= _LEAST_STD for value in std):
-                    raise ValueError(f"normalize needs a std of {_LEAST_STD} or more a mean, not {std} for {mean}")
-                # One multiply and one add a value: pixel / 255 / std - mean / std, rounded once to float32.
-                finish["scale"] = [1 / (255 * value) for value in std]
-                finish["bias"] = [-of / value for of, value in zip(mean, std, strict=True)]
-                finish["dtype"], finish["layout"] = "float32", Layout.CHW.value
-            case Cast(dtype):
-                finish["dtype"] = dtype
-            case ToLayout(layout):
-                finish["layout"] = layout.value
-            case _ if finish:
-                raise ValueError(f"{name} needs uint8 pixels: move normalize, cast and layout to the end")
-            case _:
-                ops.append(_op(step, step_id(name, seen[name])))
-        seen[name] += 1
+        if isinstance(step, FinishStep):
+            step.finish(finish)
+        elif not isinstance(step, PixelStep):
+            raise ValueError(f"{name} is no step on pixels")
+        elif finish:
+            raise ValueError(f"{name} needs uint8 pixels: move normalize, cast and layout to the end")
+        else:
+            ops.append(_op(step, draw_id))
     return ops, finish
 
 
-def _op(step: ImageStep, step_id: int) -> tuple[str, dict[str, Any]]:
-    """Return one step as ImageProgram takes it; `step_id` is what it draws by."""
-    if type(step) not in _OPS:
-        raise ValueError(f"{type(step).__name__} is no step on pixels")
-    name, draws = _OPS[type(step)]
-    given = {field.name: getattr(step, field.name) for field in dataclasses.fields(step)}
-    if "filter" in given:
-        given["filter"] = given["filter"].value
-    return name, given | ({"id": step_id} if draws else {})
-
-
-# The word of each step on pixels in the kernels' table, and whether it draws.
-_OPS: dict[type[ImageStep], tuple[str, bool]] = {
-    Resize: ("resize", False),
-    ResizeShort: ("resize_short", False),
-    ResizeLong: ("resize_long", False),
-    Crop: ("crop", False),
-    CenterCrop: ("center_crop", False),
-    RandomCrop: ("random_crop", True),
-    RandomResizedCrop: ("random_resized_crop", True),
-    Pad: ("pad", False),
-    HFlip: ("hflip", True),
-    VFlip: ("vflip", True),
-    ColorJitter: ("color_jitter", True),
-    Grayscale: ("grayscale", False),
-}
+def _op(step: PixelStep, draw_id: int) -> tuple[str, dict[str, Any]]:
+    """Return one step as ImageProgram takes it; `draw_id` is what it draws by."""
+    return step.word, step.kernel() | ({"id": draw_id} if step.draws else {})

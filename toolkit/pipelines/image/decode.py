@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolkit._native.image.program import MAX_SCANS, Scratch
+from toolkit.pipelines.image.decode_step import DecodeImage, Mode
 from toolkit.pipelines.image.formats import open_picture, size_before_opening
 from toolkit.pipelines.image.jpeg_scans import count_scans
 from toolkit.pipelines.image.memory import BAND_PIXELS, block_pixels, bytes_to_decode, bytes_to_open
 from toolkit.pipelines.image.pil_messages import heard
 from toolkit.pipelines.image.pillow import to_eight_bits
-from toolkit.pipelines.image.steps import DecodeImage, Mode
 
 if TYPE_CHECKING:
     from PIL.ImageFile import ImageFile

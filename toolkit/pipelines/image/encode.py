@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -20,8 +20,8 @@ from toolkit._native.image.program import NOT_JPEG, UNSUPPORTED, ImageError, Ima
 from toolkit.format.encodings import Encoding, ImageEncoding
 from toolkit.format.media import IMAGE_TYPE, RAW_IMAGE_TYPE
 from toolkit.pipelines.image.decode import decode_with_pil
+from toolkit.pipelines.image.decode_step import DecodeImage
 from toolkit.pipelines.medium import Encoder, Shaping, UnfitMediumError
-from toolkit.pipelines.spec import DEFAULT_DECODE
 
 __all__ = ["ImageEncoder", "StoredImage"]
 
@@ -61,7 +61,7 @@ class ImageEncoder(Encoder):
         max_pixels, short_side = shaping.max_pixels, shaping.short_side
         self._encoding = ImageEncoding.parse(shaping.encoding)
         self._short_side = short_side
-        self._step = replace(DEFAULT_DECODE, max_bytes=_MOST_BYTES, max_pixels=max_pixels)  # else as a loader does
+        self._step = DecodeImage(max_bytes=_MOST_BYTES, max_pixels=max_pixels)  # else as a loader does
         self._as_it_is = ImageProgram([], max_pixels=max_pixels)
         self._smaller = ImageProgram(
             [("resize_short", {"size": short_side or 1, "filter": "bilinear"})], max_pixels=max_pixels

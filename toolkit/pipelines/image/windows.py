@@ -8,9 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from toolkit.pipelines.image.steps import Cast, CenterCrop, Crop, DecodeImage, Layout, Mode, ToLayout
+from toolkit.pipelines.image.decode_step import DecodeImage, Mode
+from toolkit.pipelines.image.geometry import CenterCrop, Crop
+from toolkit.pipelines.image.image_step import FinishStep
 
 __all__ = ["Windows", "plain_windows"]
+
+_AS_PIXELS = {"dtype": "uint8", "layout": "hwc"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +55,15 @@ def plain_windows(steps: Sequence[object]) -> Windows | None:
     """Return the windows of a slot that only crops RGB to uint8 (height, width, 3); None of any other."""
     decode, *rest = steps
     crops: list[Crop | CenterCrop] = []
+    written = _AS_PIXELS.copy()
     for step in rest:
         match step:
             case Crop() | CenterCrop():
                 crops.append(step)
-            case Cast("uint8") | ToLayout(Layout.HWC):
-                pass
+            case FinishStep():
+                step.finish(written)
             case _:
                 return None
-    if not isinstance(decode, DecodeImage) or decode.mode is not Mode.RGB or not crops:
+    if written != _AS_PIXELS or not isinstance(decode, DecodeImage) or decode.mode is not Mode.RGB or not crops:
         return None
     return Windows(tuple(crops), decode.max_pixels)

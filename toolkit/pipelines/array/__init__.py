@@ -1,0 +1,1 @@
+"""Numbers and arrays of them: the family of steps, and how stored bytes and lists become arrays."""

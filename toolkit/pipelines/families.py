@@ -1,0 +1,12 @@
+"""The families of steps: importing this registers each step in them. A new family adds its line here."""
+
+from __future__ import annotations
+
+from toolkit.pipelines import cast, python, stored
+from toolkit.pipelines.array import numbers, tensors
+from toolkit.pipelines.image import colour, decode_step, finish, geometry
+from toolkit.pipelines.text import strings
+
+__all__ = ["FAMILIES"]
+
+FAMILIES = (decode_step, geometry, colour, finish, cast, stored, strings, tensors, numbers, python)

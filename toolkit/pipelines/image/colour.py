@@ -1,0 +1,94 @@
+"""Steps that change colours: color_jitter and grayscale."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from toolkit.pipelines import fields
+from toolkit.pipelines.check import BadArgumentError, a_pair
+from toolkit.pipelines.image.image_step import PixelStep, colours
+from toolkit.pipelines.registry import register
+from toolkit.pipelines.state import State
+
+__all__ = ["ColorJitter", "Grayscale"]
+
+
+def _factor(name: str, value: Any) -> tuple[float, float] | None:
+    return None if value is None else a_pair(name, _around(value, 1.0, 0.0), least=0.0)
+
+
+def _turn(name: str, value: Any) -> tuple[float, float] | None:
+    return None if value is None else a_pair(name, _around(value, 0.0, -0.5), least=-0.5, most=0.5)
+
+
+def _around(value: object, middle: float, least: float) -> object:
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        if value < 0:
+            raise BadArgumentError(f"a jitter must be 0 or more, got {value!r}")
+        return max(least, middle - value), middle + value
+    return value
+
+
+def _channels(name: str, value: Any) -> int:
+    if value not in (1, 3):
+        raise BadArgumentError(f"{name} must be 1 or 3, got {value!r}")
+    return int(value)
+
+
+_RANGE = "float | tuple[float, float] | None"
+
+
+@register
+@dataclass(frozen=True, slots=True)
+class ColorJitter(PixelStep):
+    """Change brightness, contrast, saturation and hue, in random order: torchvision's ColorJitter on PIL images.
+
+    Factor i = low + (high - low) * u[i]; the order is permutation number floor(u4 * 24) of the four in
+    itertools.permutations' order. Brightness, contrast and saturation are PIL.ImageEnhance's; hue is torchvision's
+    adjust_hue through PIL's 8-bit HSV. None leaves alone.
+
+    Args:
+        brightness, contrast, saturation: (low, high) of the factor; x is (max(0, 1 - x), 1 + x).
+        hue: (low, high) within -0.5..0.5; x is (-x, x).
+    """
+
+    word = "color_jitter"
+    brightness: tuple[float, float] | None = fields.argument(_factor, _RANGE, None, keyword=True)
+    contrast: tuple[float, float] | None = fields.argument(_factor, _RANGE, None, keyword=True)
+    saturation: tuple[float, float] | None = fields.argument(_factor, _RANGE, None, keyword=True)
+    hue: tuple[float, float] | None = fields.argument(_turn, _RANGE, None, keyword=True)
+
+    def after(self, state: State) -> State:
+        """Leave the size."""
+        colours(state)
+        return state
+
+    @property
+    def draws(self) -> bool:
+        """The factors and their order."""
+        return True
+
+    @property
+    def native(self) -> str:
+        """What runs it there, for explain()."""
+        return "native, on finished rows"
+
+
+@register
+@dataclass(frozen=True, slots=True)
+class Grayscale(PixelStep):
+    """Make it gray, in 1 or 3 equal channels: PIL's L of an RGB image."""
+
+    word = "grayscale"
+    channels: int = fields.argument(_channels, "int", 1, keyword=True)
+
+    def after(self, state: State) -> State:
+        """Make the channels."""
+        height, width, _ = colours(state)
+        return State(state.kind, state.dtype, (height, width, self.channels), state.layout)
+
+    @property
+    def native(self) -> str:
+        """What runs it there, for explain()."""
+        return "native, on finished rows"

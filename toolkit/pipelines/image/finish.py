@@ -1,0 +1,135 @@
+"""Steps that say how finished pixels are written: normalize, to_chw and to_hwc."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from toolkit.errors import did_you_mean
+from toolkit.pipelines.check import BadArgumentError, a_number
+from toolkit.pipelines.image.image_step import FinishStep, pixels
+from toolkit.pipelines.registry import register
+from toolkit.pipelines.state import Layout, MisfitError, State, ValueKind
+from toolkit.pipelines.step import call_text
+
+__all__ = ["Normalize", "ToChw", "ToHwc"]
+
+_LEAST_STD = 1e-30  # below, a pixel over it leaves the range of float32
+_STATISTICS = {
+    "imagenet": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
+    "half": ((0.5,), (0.5,)),
+    "unit": ((0.0,), (1.0,)),
+}
+
+
+@register
+@dataclass(frozen=True, slots=True)
+class Normalize(FinishStep):
+    """Make float32 (channels, height, width): (pixel / 255 - mean) / std.
+
+    Args:
+        mean: A mean for each channel, or one for all, or the name of known statistics: imagenet, half, unit.
+        std: Standard deviations alike; none with a name.
+    """
+
+    word = "normalize"
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+    @classmethod
+    def of(cls, mean: str | Sequence[float], std: Sequence[float] | None = None) -> Self:
+        """Take statistics, or their name."""
+        if isinstance(mean, str):
+            if mean not in _STATISTICS:
+                known = f"{', '.join(_STATISTICS)}.{did_you_mean(mean, _STATISTICS)}"
+                raise BadArgumentError(f"no statistics are called {mean!r}; known: {known}")
+            if std is not None:
+                raise BadArgumentError(f"{mean!r} brings its own std: leave std out")
+            return cls(*_STATISTICS[mean])
+        if std is None:
+            raise BadArgumentError("means need a std: normalize(mean, std)")
+        means, stds = _statistics("mean", mean), _statistics("std", std)
+        if len(means) != len(stds):
+            raise BadArgumentError(f"mean has {len(means)} values and std {len(stds)}: one of each a channel")
+        if not all(value >= _LEAST_STD for value in stds):
+            raise BadArgumentError(f"std {stds} must be positive, and no smaller than {_LEAST_STD}")
+        return cls(means, stds)
+
+    def after(self, state: State) -> State:
+        """Make a float32 tensor of pixels."""
+        if state.dtype == "float32" and state.layout is not None:
+            fix = "normalize once" if state.layout is Layout.CHW else "normalize makes float32 itself: leave cast out"
+            raise MisfitError("uint8 height x width x channels pixels", f"a float32 {state.sizes()} tensor", fix)
+        height, width, channels = pixels(state)
+        if len(self.mean) not in (1, channels):
+            fix = "give one value a channel, or decode to the mode that they are for"
+            raise MisfitError(f"{len(self.mean)} channels, one for each mean and std", str(channels), fix)
+        return State(ValueKind.TENSOR, "float32", (channels, height, width), Layout.CHW)
+
+    def text(self) -> str:
+        """Write known statistics by their name."""
+        for name, statistics in _STATISTICS.items():
+            if statistics == (self.mean, self.std):
+                return call_text(self.word, name)
+        return call_text(self.word, self.mean, self.std)
+
+    def fitted(self, state: State) -> Self:
+        """Return it with a value for each channel where it has one for all."""
+        channels = state.channels or 1
+        return self if len(self.mean) != 1 else type(self)(self.mean * channels, self.std * channels)
+
+    def finish(self, options: dict[str, Any]) -> None:
+        """Say what pixels are multiplied with, and what is added."""
+        if options:
+            raise ValueError("normalize takes uint8 pixels: put cast, layout or another normalize behind it")
+        if len(self.mean) != len(self.std) or not all(value >= _LEAST_STD for value in self.std):
+            raise ValueError(f"normalize needs a std of {_LEAST_STD} or more a mean, not {self.std} for {self.mean}")
+        # One multiply and one add a value: pixel / 255 / std - mean / std, rounded once to float32.
+        options["scale"] = [1 / (255 * value) for value in self.std]
+        options["bias"] = [-of / value for of, value in zip(self.mean, self.std, strict=True)]
+        options["dtype"], options["layout"] = "float32", Layout.CHW.value
+
+
+class _ToLayout(FinishStep):
+    __slots__ = ()
+    layout: ClassVar[Layout]
+
+    def after(self, state: State) -> State:
+        """Order the axes of an image."""
+        if state.layout is None or state.shape is None:
+            pixels(state)
+        first, second, third = state.shape or ()
+        if state.layout is self.layout:
+            shape = (first, second, third)
+        else:
+            shape = (third, first, second) if self.layout is Layout.CHW else (second, third, first)
+        return State(ValueKind.TENSOR, state.dtype, shape, self.layout)
+
+    def finish(self, options: dict[str, Any]) -> None:
+        """Say how the axes are written."""
+        options["layout"] = self.layout.value
+
+
+@register
+@dataclass(frozen=True, slots=True)
+class ToChw(_ToLayout):
+    """Put channels first: (channels, height, width)."""
+
+    word = "to_chw"
+    layout = Layout.CHW
+
+
+@register
+@dataclass(frozen=True, slots=True)
+class ToHwc(_ToLayout):
+    """Put channels last: (height, width, channels)."""
+
+    word = "to_hwc"
+    layout = Layout.HWC
+
+
+def _statistics(name: str, values: Sequence[float]) -> tuple[float, ...]:
+    if not isinstance(values, Sequence) or len(values) not in (1, 3, 4):
+        raise BadArgumentError(f"{name} must have three values, one a channel (1 for gray, 4 for rgba), got {values!r}")
+    return tuple(a_number(name, value) for value in values)

@@ -1,0 +1,341 @@
+"""Steps that move pixels: resizes, crops, pad and flips.
+
+Resizes are antialiased, and equal those of RESIZES_AS. (Pillow 13 makes the vertical pass first where that is less
+work; what is rounded and clipped between the passes then differs.)
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Protocol, Self
+
+from toolkit.pipelines import fields
+from toolkit.pipelines.check import BadArgumentError, a_size
+from toolkit.pipelines.image.image_step import PixelStep, pixels
+from toolkit.pipelines.registry import register
+from toolkit.pipelines.state import State
+from toolkit.pipelines.step import call_text
+
+__all__ = [
+    "RESIZES_AS",
+    "CenterCrop",
+    "Crop",
+    "Filter",
+    "HFlip",
+    "Pad",
+    "RandomCrop",
+    "RandomResizedCrop",
+    "Resize",
+    "ResizeLong",
+    "ResizeShort",
+    "VFlip",
+]
+
+RESIZES_AS = "Pillow 12"
+
+
+class Filter(enum.Enum):
+    """How a resize weighs pixels."""
+
+    NEAREST = "nearest"
+    BILINEAR = "bilinear"
+    BICUBIC = "bicubic"
+    LANCZOS = "lanczos"
+
+
+class _Sized(Protocol):
+    @property
+    def height(self) -> int: ...
+
+    @property
+    def width(self) -> int: ...
+
+
+def _side(step: _Sized) -> object:
+    return step.height if step.height == step.width else (step.height, step.width)
+
+
+def _cut(step: _Sized, state: State) -> State:
+    pixels(state)
+    return state.with_size(step.height, step.width)
+
+
+class _Resizing(PixelStep):
+    __slots__ = ()
+    filter: Filter
+
+    @property
+    def native(self) -> str:
+        """What runs it there, for explain()."""
+        return f"native {self.filter.value}, row by row"
+
+
+class _Flip(PixelStep):
+    __slots__ = ()
+
+    def after(self, state: State) -> State:
+        """Leave the size."""
+        pixels(state)
+        return state
+
+    @property
+    def draws(self) -> bool:
+        """Whether to flip."""
+        return True
+
+
+@register
+@dataclass(frozen=True, slots=True)
+class Resize(_Resizing):
+    """Resize to exactly (height, width), antialiased. Filters: nearest, bilinear, bicubic, lanczos."""
+
+    word = "resize"
+    height: int = fields.whole()
+    width: int = fields.whole()
+    filter: Filter = fields.choice(Filter, Filter.BILINEAR, keyword=True)
+
+    @classmethod
+    def of(cls, size: tuple[int, int], *, filter: str = "bilinear") -> Self:
+        """Take both sides in one."""
+        if isinstance(size, int):
+            raise BadArgumentError(
+                f"a size is (height, width), got {size!r}: say resize(({size}, {size})), or resize_short({size}), "
+                "which keeps the proportions"
+            )
+        height, width = a_size(size)
+        return cls.checked(height=height, width=width, filter=filter)
+
+    def after(self, state: State) -> State:
+        """Make the size."""
+        return _cut(self, state)
+
+    def text(self) -> str:
+        """Write both sides in one."""
+        return call_text(self.word, (self.height, self.width), **self.changed("filter"))
+
+
+@register
+@dataclass(frozen=True, slots=True)
+class ResizeShort(_Resizing):
+    """Resize so that the shorter side has `size` pixels; antialiased, as Pillow and torchvision.
+
+    The longer side is int(size * long / short).
+    """
+
+    word = "resize_short"
+    size: int = fields.whole()
+    filter: Filter = fields.choice(Filter, Filter.BILINEAR, keyword=True)
+
+    def after(self, state: State) -> State:
+        """Make the size, where the picture's is known."""
+        height, width, _ = pixels(state)
+        if height is None or width is None:
+            return state.with_size(None, None)
+        if height <= width:
+            return state.with_size(self.size, self.size * width // height)
+        return state.with_size(self.size * height // width, self.size)
+
+
+@register
+@dataclass(frozen=True, slots=True)
+class ResizeLong(_Resizing):
+    """Resize so that the longer side has `size` pixels; antialiased.
+
+    The shorter side is max(1, int(size * short / long)).
+    """
+
+    word = "resize_long"
+    size: int = fields.whole()
+    filter: Filter = fields.choice(Filter, Filter.BILINEAR, keyword=True)
+
+    def after(self, state: State) -> State:
+        """Make the size, where the picture's is known."""
+        height, width, _ = pixels(state)
+        if height is None or width is None:
+            return state.with_size(None, None)
+        if height >= width:
+            return state.with_size(self.size, max(1, self.size * width // height))
+        return state.with_size(max(1, self.size * height // width), self.size)
+
+
+@register
+@dataclass(frozen=True, slots=True)
+class Crop(PixelStep):
+    """Cut height x width pixels from (top, left) on; zeros where the image has none."""
+
+    word = "crop"
+    top: int = fields.whole(least=0)
+    left: int = fields.whole(least=0)
+    height: int = fields.whole()
+    width: int = fields.whole()
+
+    def after(self, state: State) -> State:
+        """Make the size."""
+        return _cut(self, state)
+
+
+@register
+@dataclass(frozen=True, slots=True)
+class CenterCrop(PixelStep):
+    """Cut the middle: `size` or (height, width) pixels; a smaller image is padded with zeros.
+
+    Where a number of pixels is odd, it is split as torchvision does.
+    """
+
+    word = "center_crop"
+    height: int = fields.whole()
+    width: int = fields.whole()
+
+    @classmethod
+    def of(cls, size: int | tuple[int, int]) -> Self:
+        """Take both sides in one."""
+        return cls(*a_size(size))
+
+    def after(self, state: State) -> State:
+        """Make the size."""
+        return _cut(self, state)
+
+    def text(self) -> str:
+        """Write both sides in one."""
+        return call_text(self.word, _side(self))
+
+
+@register
+@dataclass(frozen=True, slots=True)
+class RandomCrop(PixelStep):
+    """Cut `size` or (height, width) pixels at a random place; a smaller image is padded with zeros first.
+
+    It is padded as center_crop pads it. With H, W the size after that: top = floor(u0 * (H - height + 1)),
+    left = floor(u1 * (W - width + 1)).
+    """
+
+    word = "random_crop"
+    height: int = fields.whole()
+    width: int = fields.whole()
+
+    @classmethod
+    def of(cls, size: int | tuple[int, int]) -> Self:
+        """Take both sides in one."""
+        return cls(*a_size(size))
+
+    def after(self, state: State) -> State:
+        """Make the size."""
+        return _cut(self, state)
+
+    def text(self) -> str:
+        """Write both sides in one."""
+        return call_text(self.word, _side(self))
+
+    @property
+    def draws(self) -> bool:
+        """Where it cuts."""
+        return True
+
+
+@register
+@dataclass(frozen=True, slots=True)
+class RandomResizedCrop(_Resizing):
+    """Cut a random part and resize it to `size` or (height, width): torchvision's RandomResizedCrop.
+
+    Attempt a of 0..9: area = H * W * (scale[0] + (scale[1] - scale[0]) * u[4a]), ratio = exp(log(ratio[0]) +
+    (log(ratio[1]) - log(ratio[0])) * u[4a + 1]), w = round(sqrt(area * ratio)), h = round(sqrt(area / ratio)),
+    halves to even. With 0 < w <= W and 0 < h <= H: top = floor(u[4a + 2] * (H - h + 1)), left = floor(u[4a + 3] *
+    (W - w + 1)). After ten failures torchvision's central crop.
+
+    Args:
+        size: Of the result.
+        scale: Share of the image's area that the part has, (low, high).
+        ratio: Width by height of the part, (low, high).
+        filter: Of the resize.
+    """
+
+    word = "random_resized_crop"
+    height: int = fields.whole()
+    width: int = fields.whole()
+    scale: tuple[float, float] = fields.pair((0.08, 1.0), least=0.0, most=1.0, keyword=True)
+    ratio: tuple[float, float] = fields.pair((3 / 4, 4 / 3), least=1e-3, most=1e3, keyword=True)
+    filter: Filter = fields.choice(Filter, Filter.BILINEAR, keyword=True)
+
+    @classmethod
+    def of(
+        cls,
+        size: int | tuple[int, int],
+        *,
+        scale: tuple[float, float] = (0.08, 1.0),
+        ratio: tuple[float, float] = (3 / 4, 4 / 3),
+        filter: str = "bilinear",
+    ) -> Self:
+        """Take both sides in one."""
+        height, width = a_size(size)
+        return cls.checked(height=height, width=width, scale=scale, ratio=ratio, filter=filter)
+
+    def after(self, state: State) -> State:
+        """Make the size."""
+        return _cut(self, state)
+
+    def text(self) -> str:
+        """Write both sides in one."""
+        return call_text(self.word, _side(self), **self.changed("scale", "ratio", "filter"))
+
+    @property
+    def draws(self) -> bool:
+        """Which part it takes."""
+        return True
+
+
+@register
+@dataclass(frozen=True, slots=True)
+class Pad(PixelStep):
+    """Add pixels of value `fill` (0..255) around the image: `size` on each side, or a number for each."""
+
+    word = "pad"
+    top: int = fields.whole(0, least=0, keyword=True)
+    left: int = fields.whole(0, least=0, keyword=True)
+    bottom: int = fields.whole(0, least=0, keyword=True)
+    right: int = fields.whole(0, least=0, keyword=True)
+    fill: int = fields.whole(0, least=0, most=255, keyword=True)
+
+    @classmethod
+    def of(
+        cls, size: int | None = None, *, top: int = 0, left: int = 0, bottom: int = 0, right: int = 0, fill: int = 0
+    ) -> Self:
+        """Take one size for all sides, or one for each."""
+        sides = {"top": top, "left": left, "bottom": bottom, "right": right}
+        if size is not None:
+            if any(sides.values()):
+                raise BadArgumentError("give one size for all sides, or top, left, bottom and right")
+            sides = dict.fromkeys(sides, size)
+        return cls.checked(**sides, fill=fill)
+
+    def after(self, state: State) -> State:
+        """Make the size, where the picture's is known."""
+        height, width, _ = pixels(state)
+        return state.with_size(
+            None if height is None else height + self.top + self.bottom,
+            None if width is None else width + self.left + self.right,
+        )
+
+    def text(self) -> str:
+        """Write one size where all sides have it."""
+        if self.top == self.left == self.bottom == self.right:
+            return call_text(self.word, self.top, **self.changed("fill"))
+        return call_text(self.word, **self.changed("top", "left", "bottom", "right", "fill"))
+
+
+@register
+@dataclass(frozen=True, slots=True)
+class HFlip(_Flip):
+    """Swap left and right, with probability `p`: when u0 < p."""
+
+    word = "hflip"
+    p: float = fields.number(0.5, least=0, most=1)
+
+
+@register
+@dataclass(frozen=True, slots=True)
+class VFlip(_Flip):
+    """Swap top and bottom, with probability `p`: when u0 < p."""
+
+    word = "vflip"
+    p: float = fields.number(0.5, least=0, most=1)

@@ -1,0 +1,85 @@
+"""What image steps are: steps on pixels, and steps that say how finished pixels are written.
+
+Pixels are uint8 (height, width, channels) until normalize, cast or a layout says otherwise. Every random step draws
+from its sample's own stream: see toolkit.pipelines.randomness.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import abstractmethod
+from typing import Any, Self
+
+from toolkit.pipelines.state import MisfitError, State, ValueKind
+from toolkit.pipelines.step import Step, plain
+
+__all__ = ["ENCODED", "FinishStep", "ImageStep", "PixelStep", "colours", "pixels"]
+
+ENCODED = (ValueKind.STORED, ValueKind.IMAGE, ValueKind.RAW_IMAGE, ValueKind.BYTES)
+_PIXELS = "uint8 height x width x channels pixels"
+
+
+class ImageStep(Step):
+    """A step that runs in the native call of an image slot."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def native(self) -> str:
+        """What runs it there, for explain()."""
+
+    def fitted(self, state: State) -> Self:
+        """Return the step with what it takes from the state before it."""
+        return self
+
+
+class PixelStep(ImageStep):
+    """A step on pixels."""
+
+    __slots__ = ()
+
+    def kernel(self) -> dict[str, Any]:
+        """Return what the kernel of the step's word takes: the fields by name, Enums as their values."""
+        return {field.name: plain(getattr(self, field.name)) for field in dataclasses.fields(self)}
+
+    @property
+    def native(self) -> str:
+        """What runs it there, for explain()."""
+        return "native, by place"
+
+
+class FinishStep(ImageStep):
+    """A step that says how finished pixels are written: no step on pixels comes behind it."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def finish(self, options: dict[str, Any]) -> None:
+        """Put what the native call should write into `options`. Raises ValueError: it can't, or not behind those."""
+
+    @property
+    def native(self) -> str:
+        """What runs it there, for explain()."""
+        return "native, on writing to the batch"
+
+
+def pixels(state: State) -> tuple[int | None, int | None, int | None]:
+    """Return height, width and channels, or raise MisfitError with the way out."""
+    if state.kind is not ValueKind.PIXELS or state.shape is None:
+        if state.kind in ENCODED:
+            raise MisfitError(_PIXELS, "encoded image bytes", "put .decode_image() first")
+        if state.layout is not None:
+            fix = f"move {'normalize' if state.dtype == 'float32' else 'cast and layout'} to the end"
+            raise MisfitError(_PIXELS, f"a {state.dtype} {state.sizes()} tensor", fix)
+        raise MisfitError(_PIXELS, state, "only decode_image() gives pixels")
+    height, width, channels = state.shape
+    return height, width, channels
+
+
+def colours(state: State) -> tuple[int | None, int | None, int | None]:
+    """Return height, width and channels of pixels in red, green and blue, or raise MisfitError."""
+    height, width, channels = pixels(state)
+    if channels != 3:
+        raise MisfitError("3 channels", str(channels), 'decode_image(mode="rgb") gives red, green and blue')
+    return height, width, channels

@@ -1,0 +1,31 @@
+"""Steps by their words. Registering one makes its word a method of slots and chains."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TypeVar
+
+from toolkit.pipelines.step import Step
+from toolkit.pipelines.words import Words, word_of
+
+__all__ = ["STEPS", "forget", "register"]
+
+_StepClass = TypeVar("_StepClass", bound=type[Step])
+_steps: dict[str, type[Step]] = {}
+STEPS: Mapping[str, type[Step]] = MappingProxyType(_steps)
+
+
+def register(step: _StepClass) -> _StepClass:
+    """Make the step's word known, and return the step. Raises ValueError: the word is taken."""
+    if hasattr(Words, step.word):
+        raise ValueError(f"the word {step.word!r} is taken: give {step.__qualname__} another")
+    _steps[step.word] = step
+    setattr(Words, step.word, word_of(step))
+    return step
+
+
+def forget(word: str) -> None:
+    """Take a registered word back. Raises KeyError: there is none."""
+    del _steps[word]
+    delattr(Words, word)

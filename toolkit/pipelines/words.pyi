@@ -1,0 +1,202 @@
+"""The words of slots and chains. Made by scripts/make_words.py of the registered steps: don't edit it."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, Self
+
+from toolkit.pipelines.step import Step
+
+class Words(ABC):
+    """What steps are added to. Immutable: a word returns a new one. Each registered step is a method."""
+
+    @property
+    @abstractmethod
+    def place(self) -> str:
+        """Who is speaking, for messages: slot 'image'."""
+
+    @abstractmethod
+    def with_step(self, step: Step) -> Self:
+        """Return this with one more step. Raises PipelineError when it doesn't fit."""
+
+    def decode_image(
+        self,
+        *,
+        mode: str = "rgb",
+        exif: bool = True,
+        max_pixels: int = 134217728,
+        max_bytes: int = 268435456,
+        truncated: str = "error",
+        accuracy: str = "exact",
+        icc: bool = False,
+    ) -> Self:
+        """Decode to uint8 (height, width, channels).
+
+        Args:
+            mode: "rgb" (3 channels), "gray" (1) or "rgba" (4).
+            exif: Turn it as its EXIF orientation says.
+            max_pixels: More are an error, found in the header.
+            max_bytes: A larger file is an error.
+            truncated: What a file that ends too early is: "error", or "warn": gray where it lacks pixels.
+            accuracy: "exact" agrees with Pillow within 1/255; "fast" may be 40 dB PSNR off it.
+            icc: Convert to sRGB by the embedded profile.
+        """
+
+    def resize(self, size: tuple[int, int], *, filter: str = "bilinear") -> Self:
+        """Resize to exactly (height, width), antialiased. Filters: nearest, bilinear, bicubic, lanczos."""
+
+    def resize_short(self, size: int, *, filter: str = "bilinear") -> Self:
+        """Resize so that the shorter side has `size` pixels; antialiased, as Pillow and torchvision.
+
+        The longer side is int(size * long / short).
+        """
+
+    def resize_long(self, size: int, *, filter: str = "bilinear") -> Self:
+        """Resize so that the longer side has `size` pixels; antialiased.
+
+        The shorter side is max(1, int(size * short / long)).
+        """
+
+    def crop(self, top: int, left: int, height: int, width: int) -> Self:
+        """Cut height x width pixels from (top, left) on; zeros where the image has none."""
+
+    def center_crop(self, size: int | tuple[int, int]) -> Self:
+        """Cut the middle: `size` or (height, width) pixels; a smaller image is padded with zeros.
+
+        Where a number of pixels is odd, it is split as torchvision does.
+        """
+
+    def random_crop(self, size: int | tuple[int, int]) -> Self:
+        """Cut `size` or (height, width) pixels at a random place; a smaller image is padded with zeros first.
+
+        It is padded as center_crop pads it. With H, W the size after that: top = floor(u0 * (H - height + 1)),
+        left = floor(u1 * (W - width + 1)).
+        """
+
+    def random_resized_crop(
+        self,
+        size: int | tuple[int, int],
+        *,
+        scale: tuple[float, float] = (0.08, 1.0),
+        ratio: tuple[float, float] = (0.75, 1.3333333333333333),
+        filter: str = "bilinear",
+    ) -> Self:
+        """Cut a random part and resize it to `size` or (height, width): torchvision's RandomResizedCrop.
+
+        Attempt a of 0..9: area = H * W * (scale[0] + (scale[1] - scale[0]) * u[4a]), ratio = exp(log(ratio[0]) +
+        (log(ratio[1]) - log(ratio[0])) * u[4a + 1]), w = round(sqrt(area * ratio)), h = round(sqrt(area / ratio)),
+        halves to even. With 0 < w <= W and 0 < h <= H: top = floor(u[4a + 2] * (H - h + 1)), left = floor(u[4a + 3] *
+        (W - w + 1)). After ten failures torchvision's central crop.
+
+        Args:
+            size: Of the result.
+            scale: Share of the image's area that the part has, (low, high).
+            ratio: Width by height of the part, (low, high).
+            filter: Of the resize.
+        """
+
+    def pad(
+        self, size: int | None = None, *, top: int = 0, left: int = 0, bottom: int = 0, right: int = 0, fill: int = 0
+    ) -> Self:
+        """Add pixels of value `fill` (0..255) around the image: `size` on each side, or a number for each."""
+
+    def hflip(self, p: float = 0.5) -> Self:
+        """Swap left and right, with probability `p`: when u0 < p."""
+
+    def vflip(self, p: float = 0.5) -> Self:
+        """Swap top and bottom, with probability `p`: when u0 < p."""
+
+    def color_jitter(
+        self,
+        *,
+        brightness: float | tuple[float, float] | None = None,
+        contrast: float | tuple[float, float] | None = None,
+        saturation: float | tuple[float, float] | None = None,
+        hue: float | tuple[float, float] | None = None,
+    ) -> Self:
+        """Change brightness, contrast, saturation and hue, in random order: torchvision's ColorJitter on PIL images.
+
+        Factor i = low + (high - low) * u[i]; the order is permutation number floor(u4 * 24) of the four in
+        itertools.permutations' order. Brightness, contrast and saturation are PIL.ImageEnhance's; hue is torchvision's
+        adjust_hue through PIL's 8-bit HSV. None leaves alone.
+
+        Args:
+            brightness, contrast, saturation: (low, high) of the factor; x is (max(0, 1 - x), 1 + x).
+            hue: (low, high) within -0.5..0.5; x is (-x, x).
+        """
+
+    def grayscale(self, *, channels: int = 1) -> Self:
+        """Make it gray, in 1 or 3 equal channels: PIL's L of an RGB image."""
+
+    def normalize(self, mean: str | Sequence[float], std: Sequence[float] | None = None) -> Self:
+        """Make float32 (channels, height, width): (pixel / 255 - mean) / std.
+
+        Args:
+            mean: A mean for each channel, or one for all, or the name of known statistics: imagenet, half, unit.
+            std: Standard deviations alike; none with a name.
+        """
+
+    def to_chw(self) -> Self:
+        """Put channels first: (channels, height, width)."""
+
+    def to_hwc(self) -> Self:
+        """Put channels last: (height, width, channels)."""
+
+    def cast(self, dtype: str) -> Self:
+        """Change the dtype, values as they are. Images also to bfloat16: numpy output has it as uint16."""
+
+    def passthrough(self) -> Self:
+        """Give the value as it is stored: numbers as arrays, anything else as a list."""
+
+    def bytes(self) -> Self:
+        """Give the stored bytes of an image, text or bytes column, as a list of `bytes`."""
+
+    def text(self, encoding: str = "utf-8") -> Self:
+        """Give a list of `str`; bytes that are not in `encoding` are an error."""
+
+    def json(self) -> Self:
+        """Give a list of the Python objects that the stored JSON describes."""
+
+    def array(self, dtype: str, shape: tuple[int | None, ...]) -> Self:
+        """Read raw bytes (little-endian, C order) or a list of numbers as an array.
+
+        Args:
+            dtype: Of the bytes, or what the list's numbers become.
+            shape: Of each sample. One size may be None, and then samples come as a list of arrays.
+        """
+
+    def npy(self, dtype: str | None = None, shape: tuple[int | None, ...] | None = None) -> Self:
+        """Read a NumPy file (.npy); with dtype and shape given, which are checked, a batch is one array.
+
+        Args:
+            dtype: The file's; None: as the file says.
+            shape: The file's, None for a size that may be any; None: as the file says.
+        """
+
+    def scalar(self, dtype: str) -> Self:
+        """Give a number column as an array (n,) of `dtype`; a number that doesn't fit is an error."""
+
+    def one_hot(self, classes: int) -> Self:
+        """Make float32 (classes,) of a class id: 1 at the id, 0 elsewhere; an id outside is an error."""
+
+    def python(
+        self,
+        fn: Callable[..., Any],
+        schema: str | tuple[str, tuple[int | None, ...]],
+        *,
+        random: bool = False,
+        timeout: float | None = 60.0,
+        version: int = 1,
+    ) -> Self:
+        """Call a function on a worker thread: fn(value), under the GIL.
+
+        Args:
+            fn: Gets the value so far: an array, number, str, bytes or object.
+            schema: What it returns, which is checked: ("float32", (3, 224, 224)), "int64" for a number, or "object".
+                A size may be None, and then samples come as a list of arrays.
+            random: Call fn(value, rng), with a numpy Generator that follows from seed, epoch and position alone.
+            timeout: Seconds a call may take before the batch is an error; None: any time.
+            version: Raise it when the function changes, so that describe() does too.
+        """
+
+def word_of(step: type[Step]) -> Callable[..., Words]:
+    """Return the method that adds such a step: its arguments' faults get the place."""
