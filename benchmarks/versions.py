@@ -1,9 +1,10 @@
 """Compare this checkout with another one, compiled in place: the same photographs, records, tokens and packs, in turns.
 
-    python benchmarks/versions.py FOLDER --other DIR [--case image|loader|tokens|pack] [--count 2000] [--repeats 5]
+    python benchmarks/versions.py FOLDER --other DIR [--case CASE] [--count 2000] [--repeats 5]
 
 Each version packs its own datasets and runs its own benchmark scripts (image_pipeline.py, loader.py, tokens.py,
-pack.py), only the sides that are toolkit's, each in a fresh process, the page cache warm, on one CPU (pack: on all). A
+pack.py, open_resume.py), only the sides that are toolkit's, each in a fresh process, the page cache warm, on one CPU
+(pack: on all). `start` counts whole processes: `toolkit --help`, a pack of three photographs, a first batch of them. A
 ratio is this checkout's rate by the other's in the same repeat: above 1 this checkout is faster. The last line is the
 least median.
 """
@@ -19,6 +20,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -33,6 +35,8 @@ HERE = Path(__file__).resolve().parents[1]
 RECORDS, RECORD_BATCH = 30_000, 256
 TOKENS = 50_000_000
 PACK_COPIES, PACK_JOBS = 6, 2
+OPEN_SHARDS = 400_000
+STARTS = 8  # processes of each kind in a repeat
 
 Rates = dict[str, float]
 
@@ -85,6 +89,10 @@ class _Version:
         out = self._run(self.root / "benchmarks" / name, *arguments, cpus=cpus, said=said)
         found = json.loads(out.splitlines()[-1])
         return found if isinstance(found, dict) else {"seconds": float(found)}
+
+    def process(self, *arguments: object) -> None:
+        """Run its Python with `arguments`."""
+        self._run(*arguments)
 
     def _run(self, *arguments: object, cpus: set[int] | None = None, said: str = "") -> str:
         env = environment(str(self.root), str(self.root / "benchmarks"), OMP_NUM_THREADS="1")
@@ -196,11 +204,60 @@ def _pack(version: _Version, folder: Path, count: int) -> Callable[[], Rates]:
     return once
 
 
+def _open(version: _Version, folder: Path, count: int) -> Callable[[], Rates]:
+    version.python("open_resume.build(Path(argv[1]), int(argv[2]))", version.work / "ds", OPEN_SHARDS)
+
+    def once() -> Rates:
+        seconds = version.script("open_resume.py", "--worker", "open", version.work / "ds")["seconds"]
+        return {f"of {OPEN_SHARDS:,} shards": 1 / seconds}
+
+    return once
+
+
+FIRST_BATCH = """
+import sys, toolkit
+from toolkit import slot
+steps = slot("image").decode_image().resize_short(64).center_crop(64).normalize("imagenet")
+with toolkit.open(sys.argv[1]).loader(toolkit.pipeline(steps), batch_size=3) as loader:
+    next(iter(loader))
+"""
+
+
+def _start(version: _Version, folder: Path, count: int) -> Callable[[], Rates]:
+    source, out = version.work / "three", version.work / "out"
+    (source / "class").mkdir(parents=True)
+    for path in sorted(path for path in folder.rglob("*") if path.is_file())[:3]:
+        shutil.copy(path, source / "class")
+    program = ("-m", "toolkit.cli.main")
+    version.process(*program, "pack", source, version.work / "ds")
+    kinds = {
+        "toolkit --help": (*program, "--help"),
+        "a small pack": (*program, "pack", source, out),
+        "a first batch": ("-c", FIRST_BATCH, version.work / "ds"),
+    }
+
+    def once() -> Rates:
+        found = {}
+        for name, words in kinds.items():
+            seconds = []
+            for _ in range(STARTS):
+                shutil.rmtree(out, ignore_errors=True)
+                begun = time.perf_counter()
+                version.process(*words)
+                seconds.append(time.perf_counter() - begun)
+            found[name] = 1 / min(seconds)
+        return found
+
+    return once
+
+
 CASES: dict[str, Callable[[_Version, Path, int], Callable[[], Rates]]] = {
     "image": _image,
     "loader": _loader,
     "tokens": _tokens,
     "pack": _pack,
+    "open": _open,
+    "start": _start,
 }
 
 
