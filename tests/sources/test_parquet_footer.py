@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pyarrow.parquet.encryption as pe
 import pytest
 from command import program
-from parquet_inputs import packed
+from parquet_inputs import packed, values
 
 from toolkit.errors import SourceError, ToolkitError
 from toolkit.pack.job import OnExisting
@@ -135,6 +135,28 @@ def test_no_footer_ends_the_process(tmp_path: Path) -> None:
     words = [sys.executable, "-c", code, str(Path(__file__).parent.parent), str(tmp_path)]
     done = subprocess.run(words, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-2000:]
+
+
+def test_a_footer_that_can_be_read_in_two_ways_is_told(tmp_path: Path) -> None:
+    """Thrift takes a field's number modulo 2**16, and readers of a list that is called a set differ."""
+    pq.write_table(pa.table({"a": [1, 2], "b": ["x", "y"]}), tmp_path / "good.parquet")
+    footer, data = footer_of(tmp_path / "good.parquet"), (tmp_path / "good.parquet").read_bytes()
+    row_groups = footer.index(b"\x19", footer.index(b"\x16\x04"))  # behind the number of rows
+    path, refused = tmp_path / "x.parquet", 0
+    for header in (b"\x09" + varint(2 * (4 + (1 << 16))), b"\x1a", b"\x29", b"\x09" + varint(2 * 4)):
+        made = footer[:row_groups] + header + footer[row_groups + 1 :]
+        path.write_bytes(data[: -8 - len(footer)] + made + len(made).to_bytes(4, "little") + b"PAR1")
+        try:
+            packed(path, tmp_path / "ds", on_existing=OnExisting.OVERWRITE)
+        except SourceError:
+            refused += 1
+        else:
+            assert values(tmp_path / "ds", "a") == [1, 2]
+    assert refused >= 2
+
+
+def varint(value: int) -> bytes:
+    return bytes([value & 127 | 128]) + varint(value >> 7) if value > 127 else bytes([value])
 
 
 def test_chunks_are_what_pyarrow_says_of_good_files(tmp_path: Path) -> None:

@@ -120,6 +120,8 @@ def read_footer(file: InputFile) -> Footer:
             schema = opened.schema_arrow
             every = (opened.metadata.row_group(i) for i in range(opened.metadata.num_row_groups))
             groups = tuple((group.num_rows, group.total_byte_size) for group in every)
+            if (len(groups), opened.metadata.num_columns if groups else 0) != chunks.nbytes.shape:
+                raise FooterError("readers find different row groups or columns in it")
     twice = [name for name in schema.names if schema.names.count(name) > 1]
     if twice:
         raise SourceError(f"{shown!r} has several columns called {twice[0]!r}: write it anew with one of them renamed")

@@ -156,6 +156,7 @@ class _Walk:
         number = 0
         while header := self._byte():
             number = number + (header >> 4) if header >> 4 else self._signed()
+            number = (number + 0x8000) % 0x10000 - 0x8000  # Thrift's are of 16 bits
             yield number, header & 15
 
     def _items(self) -> Iterator[int]:
