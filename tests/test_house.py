@@ -27,7 +27,6 @@ KNOWN_LONG = {
     "_native/image/program/jpeg.c",
     "_native/image/program/run.c",
     "_native/tokens/gather.pyx",
-    "loader/engine/engine.py",
 }
 
 # Rooms of compiled modules, and those that each may use besides itself.

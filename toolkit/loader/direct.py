@@ -10,9 +10,11 @@ import numpy as np
 
 from toolkit.errors import PipelineError, UsageError
 from toolkit.loader.dataset.dataset import Dataset
+from toolkit.loader.engine.filler import fill_now
 from toolkit.loader.engine.stats import LoaderStats
+from toolkit.loader.stages.filler import SampleFiller
 from toolkit.loader.stages.make import make_stages
-from toolkit.loader.stages.stage import Part, WorkerMemory
+from toolkit.loader.stages.planned import PlannedBatch
 from toolkit.memory.pool import BlockPool
 from toolkit.pipelines.build import last_steps
 from toolkit.pipelines.pipeline import Pipeline
@@ -33,7 +35,9 @@ class DirectReader:
         self._pool = BlockPool(keep=0)
         compiled = pipeline.compile(dataset.columns, dataset.schema) if pipeline else []
         self._steps = last_steps(compiled)
-        self._stages = make_stages(dataset.columns, dataset.schema, compiled, dataset.fetcher, LoaderStats(), seed=seed)
+        stages = make_stages(dataset.columns, dataset.schema, compiled, dataset.fetcher, LoaderStats(), seed=seed)
+        self._dtypes = {stage.name: stage.dtype for stage in stages}
+        self._filler = SampleFiller(stages, dataset.fetcher)
         self._local = threading.local()
 
     @property
@@ -44,7 +48,7 @@ class DirectReader:
     @property
     def dtypes(self) -> dict[str, str | None]:
         """What the arrays hold; see ColumnStage.dtype."""
-        return {stage.name: stage.dtype for stage in self._stages}
+        return self._dtypes
 
     def read(self, rows: Sequence[int], epoch: int) -> dict[str, Any]:
         """Return the columns of rows of the dataset: arrays, or lists, as in a loader's batch.
@@ -56,17 +60,11 @@ class DirectReader:
         """
         memory = getattr(self._local, "memory", None)
         if memory is None:
-            memory = self._local.memory = WorkerMemory()
+            memory = self._local.memory = self._filler.memory()
         chosen = np.asarray(rows, np.int64)
         samples = len(self._dataset)
         if len(chosen) and not (-samples <= int(chosen.min()) and int(chosen.max()) < samples):
             raise IndexError(f"rows must be within 0..{samples - 1}, got {chosen.min()}..{chosen.max()}")
         positions = chosen % samples if samples else chosen
-        located = self._dataset.fetcher.locate(self._dataset.rows(positions))
-        columns = {stage.name: stage.allocate(len(chosen), self._pool.lend) for stage in self._stages}
-        present = {stage.name: np.ones(len(chosen), np.bool_) for stage in self._stages if stage.optional}
-        part = Part(0, located, epoch, positions, present)
-        for stage in self._stages:
-            stage.lay_out(columns[stage.name], located, np.arange(len(chosen)))
-            stage.fill(columns[stage.name], part, memory)
-        return {stage.name: stage.finish(columns[stage.name]) for stage in self._stages}
+        planned = PlannedBatch(epoch, positions, self._dataset.rows(positions), len(positions))
+        return fill_now(self._filler, planned, lambda column: self._pool.lend, memory).columns

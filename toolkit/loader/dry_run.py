@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from toolkit.errors import ToolkitError, UsageError
+from toolkit.loader.engine.filler import fill_now
 from toolkit.loader.engine.stats import LoaderStats
+from toolkit.loader.stages.filler import SampleFiller
 from toolkit.loader.stages.make import make_stages
-from toolkit.loader.stages.stage import ColumnStage, Part, WorkerMemory
+from toolkit.loader.stages.planned import PlannedBatch
+from toolkit.loader.stages.stage import ColumnStage
 from toolkit.memory.pool import BlockPool
 
 if TYPE_CHECKING:
@@ -76,29 +79,27 @@ def dry_run(dataset: Dataset, pipeline: Pipeline, samples: int) -> DryRun:
     compiled = pipeline.compile(dataset.columns, dataset.schema)
     stages = make_stages(dataset.columns, dataset.schema, compiled, dataset.fetcher, LoaderStats(), seed=0)
     ran = DryRun(min(samples, len(dataset)), {stage.name: SlotRun() for stage in stages})
-    memory, pool = WorkerMemory(), BlockPool(keep=0)
+    pool = BlockPool(keep=0)
+    runs = [(stage, SampleFiller([stage], dataset.fetcher), ran.columns[stage.name]) for stage in stages]
     for position in range(ran.samples):
         positions = np.array([position], np.int64)
-        rows = dataset.rows(positions)
-        present = {stage.name: np.ones(1, np.bool_) for stage in stages if stage.optional}
-        part = Part(0, dataset.fetcher.locate(rows), 0, positions, present)
-        for stage in stages:
-            _run_one(stage, part, memory, pool, ran.columns[stage.name])
+        planned = PlannedBatch(0, positions, dataset.rows(positions), 1)
+        dataset.fetcher.locate(planned.rows)  # a shard that can't be opened is no fault of a slot's
+        for stage, filler, into in runs:
+            _run_one(stage, filler, planned, pool, into)
     return ran
 
 
-def _run_one(stage: ColumnStage, part: Part, memory: WorkerMemory, pool: BlockPool, into: SlotRun) -> None:
-    place = stage.allocate(1, pool.lend)
+def _run_one(stage: ColumnStage, filler: SampleFiller, planned: PlannedBatch, pool: BlockPool, into: SlotRun) -> None:
     try:
-        stage.lay_out(place, part.located, np.zeros(1, np.int64))
-        stage.fill(place, part, memory)
+        content = fill_now(filler, planned, lambda column: pool.lend, filler.memory())
     except ToolkitError as error:
         into.errors[getattr(error, "key", None) or "?"] = error
         return
-    if stage.optional and not part.present[stage.name][0]:
+    if stage.optional and not content.present[stage.name][0]:
         into.missing += 1
         return
-    _note(stage.finish(place)[0], stage.dtype, into)
+    _note(content.columns[stage.name][0], stage.dtype, into)
 
 
 def _note(value: Any, dtype: str | None, into: SlotRun) -> None:

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from toolkit.errors import LoaderError, UsageError
 from toolkit.loader.dataset.dataset import Dataset
 from toolkit.loader.dataset.views import joined_pin
-from toolkit.loader.engine.admission import least_bytes
-from toolkit.loader.engine.engine import Engine, FilledBatch
+from toolkit.loader.engine.engine import Engine
 from toolkit.loader.engine.iteration import Iteration
 from toolkit.loader.engine.stats import LoaderStats, report_text
+from toolkit.loader.engine.work import FilledBatch
 from toolkit.loader.options import LoaderOptions, OnError
 from toolkit.loader.order.course import Course, EndedRunWarning, Stretch, ended_text
 from toolkit.loader.order.cut import Cut
@@ -27,8 +27,10 @@ from toolkit.loader.order.state import Cursor, Run, checked_epoch, dump_state, l
 from toolkit.loader.outputs.batch import Batch
 from toolkit.loader.outputs.delivery import BatchOutput, sample_shapes
 from toolkit.loader.plan import make_order, plan_batches
+from toolkit.loader.stages.filler import FilledSamples, SampleFiller
 from toolkit.loader.stages.make import make_stages
 from toolkit.loader.stages.maps import BatchMaps
+from toolkit.loader.stages.planned import PlannedBatch
 from toolkit.loader.stages.stage import ColumnStage
 from toolkit.memory.budget import Budget, process_budget
 from toolkit.memory.pool import BlockPool
@@ -40,6 +42,9 @@ from toolkit.pipelines.pipeline import Pipeline
 __all__ = ["Loader"]
 
 _log = logging.getLogger("toolkit.loader")
+
+_Engine = Engine[PlannedBatch, FilledSamples]
+_Filled = FilledBatch[PlannedBatch, FilledSamples]
 
 
 class Loader:
@@ -89,8 +94,8 @@ class Loader:
         self._check_fits()
         self._cursor = Cursor(0, 0, 0, 0)  # what the consumer of the last iter() has received, or a loaded state
         self._resuming = False
-        self._engine: Engine | None = None
-        self._delivering: Engine | None = None  # from its first batch to the end of its iteration
+        self._engine: _Engine | None = None
+        self._delivering: _Engine | None = None  # from its first batch to the end of its iteration
         self._closed = False
         self._pid = os.getpid()
 
@@ -111,16 +116,19 @@ class Loader:
         course = options.bound.course(self.cut, self._next)
         stages = self._stages()
         self._stats.begin()
-        maps = BatchMaps(self.pipeline.batch_maps if self.pipeline else (), options.seed, _folders(self.dataset))
-        self._engine = Engine(
-            plan_batches(self.dataset, self._order, course),
+        maps = self.pipeline.batch_maps if self.pipeline else ()
+        filler = SampleFiller(
             stages,
             self.dataset.fetcher,
+            BatchMaps(maps, options.seed, _folders(self.dataset)) if maps else None,
+            skip_errors=options.on_error_kind is OnError.SKIP,
+        )
+        self._engine = Engine(
+            plan_batches(self.dataset, self._order, course),
+            filler,
             self._stats,
-            maps,
             threads=options.thread_count,
             prefetch=options.prefetch,
-            skip_errors=options.on_error_kind is OnError.SKIP,
             pool=self._pool,
             budget=self._budget,
             hold_timeout=options.hold_timeout,
@@ -234,7 +242,7 @@ class Loader:
     def _check_fits(self) -> None:
         limit = self._budget.least_limit
         samples = min(self.cut.local_batch, self.cut.samples)
-        need = least_bytes(self._stages(), samples)
+        need = SampleFiller(self._stages(), self.dataset.fetcher).least_bytes(samples)
         if limit is not None and need > limit:
             own = limit == self._budget.limit
             raise UsageError(
@@ -254,7 +262,7 @@ class Loader:
             pipeline=(self.pipeline or Pipeline(())).describe(),
         )
 
-    def _deliver(self, engine: Engine, dtypes: dict[str, str | None], course: Course) -> Generator[Batch, None, None]:
+    def _deliver(self, engine: _Engine, dtypes: dict[str, str | None], course: Course) -> Generator[Batch, None, None]:
         """Yield the batches; at the end of each epoch, every planned sample was delivered or skipped."""
         try:
             for stretch in course.stretches():
@@ -269,10 +277,12 @@ class Loader:
                             "loader was closed or another iteration over it began: use one loader for each loop that "
                             "runs at the same time"
                         )
+                    mask = _mask(filled)
+                    there = int(np.count_nonzero(mask))
+                    self._stats.add(batches=1, samples=there, skipped=len(filled.skipped))
                     if filled.skipped:
                         skipped += self._count_skips(filled, skipped)
-                    mask = _mask(filled)
-                    delivered += int(np.count_nonzero(mask))
+                    delivered += there
                     batch = self._output(filled, dtypes, mask)
                     del filled  # the consumer alone decides how long a batch lives
                     # Before it is handed over: a state taken inside the loop counts the batch in the loop's hand.
@@ -308,17 +318,17 @@ class Loader:
         # An epoch's end is the beginning of the next.
         return self.options.bound.after_epoch(there) if is_last and stretch.is_whole else there
 
-    def _advance(self, engine: Engine, course: Course, cursor: Cursor) -> None:
+    def _advance(self, engine: _Engine, course: Course, cursor: Cursor) -> None:
         """Note what the consumer has. Not when iter() is called: Lightning calls it twice, and trains on the second."""
         self._cursor, self._resuming = cursor, False
         if self._delivering is not engine:
             self._delivering, self._epoch = engine, course.end
 
-    def _stop_delivering(self, engine: Engine) -> None:
+    def _stop_delivering(self, engine: _Engine) -> None:
         if self._delivering is engine:
             self._delivering = None
 
-    def _count_skips(self, filled: FilledBatch, before: int) -> int:
+    def _count_skips(self, filled: _Filled, before: int) -> int:
         """Log what was skipped; raise when it is more than max_skips in the epoch."""
         for place, error in sorted(filled.skipped, key=lambda skip: skip[0]):
             _log.warning("skipped the sample at position %d: %s", int(filled.planned.positions[place]), error)
@@ -349,7 +359,7 @@ def _columns(
     return list(names), {} if maps else sample_shapes(stages)
 
 
-def _mask(filled: FilledBatch) -> NDArray[np.bool_]:
+def _mask(filled: _Filled) -> NDArray[np.bool_]:
     """Return where the batch has samples: not behind the last one, nor where one was skipped."""
     mask = np.ones(len(filled.planned.rows), np.bool_)
     mask[filled.planned.samples :] = False

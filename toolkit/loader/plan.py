@@ -11,11 +11,11 @@ from toolkit.errors import CorruptShardError, UsageError
 from toolkit.format.schema import Kind
 from toolkit.loader.dataset.dataset import Dataset
 from toolkit.loader.dataset.filters import column_numbers
-from toolkit.loader.engine.engine import PlannedBatch
 from toolkit.loader.options import LoaderOptions
 from toolkit.loader.order.course import Course
 from toolkit.loader.order.draws import WeightedOrder, balanced_weights
 from toolkit.loader.order.order import Order
+from toolkit.loader.stages.planned import PlannedBatch
 
 __all__ = ["make_order", "plan_batches"]
 

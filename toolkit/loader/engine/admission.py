@@ -1,8 +1,8 @@
 """Let batches in while the budget has room for them; the one that is delivered next waits for what the consumer holds.
 
 Batches are let in by the consumer's thread, in the order of delivery, whole: so what stands before the next batch is
-only what was delivered already, and the loader can't lock itself up. Sizes of arrays and
-columns of bytes are known before; lists are reserved at what samples took so far and corrected when they are filled.
+only what was delivered already, and the loader can't lock itself up. Sizes of blocks are known before; what lies in
+none is reserved at what places took so far and corrected when they are filled.
 """
 
 from __future__ import annotations
@@ -10,35 +10,33 @@ from __future__ import annotations
 import contextlib
 import functools
 import gc
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic
 
 import numpy as np
 from numpy.typing import NDArray
 
 from toolkit.errors import LoaderError
-from toolkit.loader.stages.stage import ColumnStage, WorkerMemory
+from toolkit.loader.engine.filler import Content, Filler, PlannedT
+from toolkit.loader.engine.memory import WorkerMemory
 from toolkit.memory.budget import Budget, OverBudgetError
-from toolkit.memory.bytes_column import BytesColumn
 from toolkit.memory.holding import Holding, Token, held_batches, held_text
-from toolkit.memory.pool import BlockPool, NoRoomError
+from toolkit.memory.pool import BlockPool, Lend, NoRoomError
 from toolkit.memory.sizes import size_text
 
-__all__ = ["Admission", "Admitted", "GaveWayError", "StarvedError", "least_bytes"]
+__all__ = ["Admission", "Admitted", "GaveWayError", "StarvedError"]
 
-_FLAT = {bytes, str, int, float, bool, type(None)}  # what columns of bytes and text are made of: no look inside
 _COLLECT_SECONDS = 0.25  # between collections while it waits: cycles may keep batches alive
 
 
 @dataclass(frozen=True, slots=True)
-class Admitted:
-    """A batch's memory: columns by name, what they hold, and what stands for the batch's life."""
+class Admitted(Generic[Content]):
+    """A batch's memory: its content, what that holds, and what stands for the batch's life."""
 
-    columns: dict[str, Any]
+    content: Content
     holding: Holding
     token: Token
 
@@ -51,7 +49,7 @@ class StarvedError(Exception):
     """There is no room now: the worker frees what it has, and begins its part anew when it is its turn to wait."""
 
 
-class Admission:
+class Admission(Generic[PlannedT, Content]):
     """Allocates batches within a budget. Used by the consumer's thread; note_filled() and `memories` by workers.
 
     Attributes:
@@ -60,55 +58,47 @@ class Admission:
 
     def __init__(
         self,
-        stages: list[ColumnStage],
+        filler: Filler[PlannedT, Content, Any],
         pool: BlockPool,
         budget: Budget,
         *,
-        has_maps: bool,
         threads: int,
         hold_timeout: float,
         collect: Callable[[], None],
     ) -> None:
         """`collect` makes the output's framework let go of dead arrays."""
         self.memories: list[WorkerMemory] = []
-        self._stages = stages
+        self._filler = filler
         self._pool = pool
         self._budget = budget
         self._threads = threads
         self._hold_timeout = hold_timeout
         self._collect = collect
-        self._has_other = has_maps or any(stage.block_bytes(1) is None for stage in stages)
+        self._measured: tuple[PlannedT, int] | None = None  # the batch that is next, and its late bytes
         self._filled = 0
-        self._other_a_sample = 0.0
+        self._other_a_place = 0.0
         self._worker_bytes = 0
         self._turn = threading.Lock()  # of the one worker that may wait for room while it has memory
         self._starved: WorkerMemory | None = None
         self._waited: tuple[Holding, float] | None = None
 
-    @property
-    def is_limited(self) -> bool:
-        """Whether there is a limit, the loader's own or the process's."""
-        return self._budget.least_limit is not None
-
-    def allocate(
-        self, epoch: int, first: int, last: int, samples: int, late_bytes: int, *, alone: bool
-    ) -> Admitted | None:
-        """Return memory for a batch of `samples` places, or None without room.
-
-        `late_bytes` are to be lent late; 0 where nothing is limited. `alone`: no other batch is in flight.
+    def allocate(self, planned: PlannedT, *, alone: bool) -> Admitted[Content] | None:
+        """Return memory for a batch, or None without room. `alone`: no other batch is in flight.
 
         Raises:
             LoaderError: It can never fit.
         """
-        limit, blocks = self._budget.least_limit, least_bytes(self._stages, samples)
-        other = 0
+        limit = self._budget.least_limit
+        epoch, (first, last) = planned.epoch, planned.span
+        blocks = other = 0
         if limit is not None:
             if not self._filled and not alone:
-                return None  # what lists and workers take is known after the first
-            other = late_bytes + (int(self._other_a_sample * samples) if self._has_other else 0)
-            if alone and late_bytes and blocks + late_bytes > limit:
+                return None  # what lies in no block, and workers take, is known after the first
+            blocks, late = self._filler.block_bytes(planned), self._late_bytes(planned)
+            other = late + int(self._other_a_place * planned.places)
+            if alone and late and blocks + late > limit:
                 raise LoaderError(
-                    f"epoch {epoch}, positions {first}..{last}, {blocks + late_bytes} bytes: this batch alone "
+                    f"epoch {epoch}, positions {first}..{last}, {blocks + late} bytes: this batch alone "
                     f"is larger than {self._limits()}"
                 )
             if alone:  # its own size decides, not what others were: it has to go on
@@ -120,14 +110,14 @@ class Admission:
         holding = Holding(self._budget, epoch, first, last, other)
         token = holding.token()
         # Before the blocks are lent: workers may grow at the same moment.
-        if not alone and not self._has_room_beside_workers(blocks):
+        if not alone and limit is not None and not self._has_room_beside_workers(blocks):
             return None
-        columns = self._columns(holding, samples)
-        return None if columns is None else Admitted(columns, holding, token)
+        try:
+            return Admitted(self._filler.allocate(planned, functools.partial(self._lender, holding)), holding, token)
+        except NoRoomError:
+            return None
 
-    def wait(
-        self, epoch: int, first: int, last: int, samples: int, late_bytes: int, is_closed: Callable[[], bool]
-    ) -> Admitted | None:
+    def wait(self, planned: PlannedT, is_closed: Callable[[], bool]) -> Admitted[Content] | None:
         """Return memory for the next batch, when there is room; None when the loader was closed meanwhile.
 
         Raises:
@@ -138,12 +128,13 @@ class Admission:
             memory.give_back()  # no batch is in flight: no worker uses it, but for a part of one that was taken back
         while not is_closed():
             self._collect()
-            admitted = self.allocate(epoch, first, last, samples, late_bytes, alone=True)
+            admitted = self.allocate(planned, alone=True)
             if admitted is not None:
                 return admitted
-            need, limit = least_bytes(self._stages, samples) + late_bytes, self._budget.least_limit
+            limit = self._budget.least_limit
+            need = self._filler.block_bytes(planned) + (0 if limit is None else self._late_bytes(planned))
             if limit is not None and need > limit:
-                raise LoaderError(f"a batch of {samples} samples needs {size_text(need)}, more than {self._limits()}")
+                raise LoaderError(f"{planned} needs {size_text(need)}, more than {self._limits()}")
             now = time.monotonic()
             if now - begun > self._hold_timeout:
                 raise self._held(need)
@@ -219,13 +210,10 @@ class Admission:
             if time.monotonic() - max(begun, self._waited[1]) > self._hold_timeout:
                 raise self._held(nbytes)
 
-    def note_filled(self, holding: Holding, columns: dict[str, Any], made: dict[str, Any], samples: int) -> None:
-        """Count what of a batch's columns, `made` of those that were allocated, lies in no block."""
-        found = (values.data if isinstance(values, BytesColumn) else values for values in columns.values())
-        blocks = [values for values in found if isinstance(values, np.ndarray)]
-        other = sum(_other_bytes(values, blocks) for values in made.values()) if self._has_other else 0
+    def note_filled(self, holding: Holding, planned: PlannedT, other: int) -> None:
+        """Count what of a batch that is filled lies in no block."""
         holding.set_other(other)
-        self._other_a_sample = max(self._other_a_sample, other / max(1, samples))
+        self._other_a_place = max(self._other_a_place, other / max(1, planned.places))
         self._worker_bytes = max([self._worker_bytes, *(memory.counted for memory in list(self.memories))])
         self._filled += 1
 
@@ -235,15 +223,14 @@ class Admission:
         if limit is not None and holding.nbytes > limit:
             raise LoaderError(f"{holding.seen()}: this batch alone is larger than {self._limits()}")
 
-    def _columns(self, holding: Holding, samples: int) -> dict[str, Any] | None:
-        columns: dict[str, Any] = {}
-        try:
-            for stage in self._stages:
-                name = stage.name
-                columns[name] = stage.allocate(samples, functools.partial(self._lend, holding, name))
-        except NoRoomError:
-            return None
-        return columns
+    def _late_bytes(self, planned: PlannedT) -> int:
+        """Return what its filler will lend late: looked up once, though it is tried more often."""
+        if self._measured is None or self._measured[0] is not planned:
+            self._measured = planned, self._filler.late_bytes(planned)
+        return self._measured[1]
+
+    def _lender(self, holding: Holding, column: str) -> Lend:
+        return functools.partial(self._lend, holding, column)
 
     def _lend(self, holding: Holding, column: str, nbytes: int, *, late: bool = False) -> NDArray[np.uint8]:
         if late:
@@ -257,8 +244,6 @@ class Admission:
 
     def _has_room_beside_workers(self, nbytes: int) -> bool:
         """Whether blocks of `nbytes` fit, and each worker could still grow to what the largest took so far."""
-        if self._budget.least_limit is None:
-            return True
         grown = sum(memory.counted for memory in list(self.memories))
         growth = max(0, self._threads * self._worker_bytes - grown)
         if self._budget.has_room(max(0, nbytes - self._pool.free_bytes) + growth):
@@ -281,23 +266,3 @@ class Admission:
             f"within {self._limits()}. Held are: {held_text(held)}. Let go of them (a for loop keeps its last batch "
             f"until the next one is there: del batch at its end), or allow {size_text(used + need)}"
         )
-
-
-def least_bytes(stages: list[ColumnStage], samples: int) -> int:
-    """Return what the arrays of a batch take."""
-    return sum(stage.block_bytes(samples) or 0 for stage in stages)
-
-
-def _other_bytes(values: Any, blocks: list[np.ndarray[Any, Any]]) -> int:
-    """Return what values take besides the batch's blocks."""
-    if isinstance(values, np.ndarray):
-        return 0 if any(np.may_share_memory(values, block) for block in blocks) else values.nbytes
-    if isinstance(values, BytesColumn):
-        return values.offsets.nbytes + values.present.nbytes + _other_bytes(values.data, blocks)
-    if isinstance(values, list | tuple):
-        if set(map(type, values)) <= _FLAT:
-            return sys.getsizeof(values) + sum(map(sys.getsizeof, values))
-        return sys.getsizeof(values) + sum(_other_bytes(value, []) for value in values)
-    if isinstance(values, dict):
-        return sys.getsizeof(values) + sum(_other_bytes(value, []) for value in values.values())
-    return sys.getsizeof(values)

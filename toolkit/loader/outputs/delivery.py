@@ -10,10 +10,12 @@ from numpy.typing import NDArray
 
 from toolkit.errors import LoaderError, SampleError
 from toolkit.loader.dataset.fetch import Fetcher
-from toolkit.loader.engine.engine import FilledBatch, PlannedBatch
+from toolkit.loader.engine.work import FilledBatch
 from toolkit.loader.outputs.batch import Batch, Origin
 from toolkit.loader.outputs.spec import Arrays
 from toolkit.loader.outputs.values import UnfitValueError
+from toolkit.loader.stages.filler import FilledSamples
+from toolkit.loader.stages.planned import PlannedBatch
 from toolkit.loader.stages.stage import ColumnStage
 from toolkit.memory.pool import BlockPool
 from toolkit.pipelines.batch_maps import BatchMap
@@ -44,16 +46,21 @@ class BatchOutput:
         self._makers = makers
         self._maps = ", ".join(map(repr, maps))
 
-    def __call__(self, filled: FilledBatch, dtypes: Mapping[str, str | None], mask: NDArray[np.bool_]) -> Any:
+    def __call__(
+        self,
+        filled: FilledBatch[PlannedBatch, FilledSamples],
+        dtypes: Mapping[str, str | None],
+        mask: NDArray[np.bool_],
+    ) -> Any:
         """Return the batch, or what the adapter makes of it.
 
         Raises:
             LoaderError: From what the adapter raised; or a batch map made what the framework has nothing for.
             SampleError: A step made that.
         """
-        planned, arrays = filled.planned, self._arrays
+        planned, content, arrays = filled.planned, filled.content, self._arrays
         try:
-            columns = arrays.columns(filled.columns, dtypes)
+            columns = arrays.columns(content.columns, dtypes)
         except UnfitValueError as error:
             raise self._unfit(planned, error) from error
         batch = Batch(
@@ -64,7 +71,7 @@ class BatchOutput:
                 planned.positions,
                 planned.rows,
                 arrays.mask(mask),
-                {name: arrays.mask(there) for name, there in filled.present.items()},
+                {name: arrays.mask(there) for name, there in content.present.items()},
                 filled.token,
             ),
         )

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from toolkit._native.shards.body import READ_OK
 from toolkit.loader.dataset.fetch import Fetcher, Found, Located
 from toolkit.loader.engine.stats import LoaderStats
-from toolkit.loader.stages.stage import ColumnStage, Part, WorkerMemory
+from toolkit.loader.stages.memory import SampleMemory
+from toolkit.loader.stages.stage import ColumnStage, Part
 from toolkit.memory.bytes_column import BytesColumn
 from toolkit.memory.pool import Lend
 
@@ -63,7 +64,7 @@ class BytesStage(ColumnStage):
         if total:
             place.data = place.lend(_rounded(total), late=True)[:total]
 
-    def fill(self, place: _Place, part: Part, memory: WorkerMemory) -> None:
+    def fill(self, place: _Place, part: Part, memory: SampleMemory) -> None:
         """Copy and check the part's values."""
         begun = time.perf_counter()
         self._fetcher.gather(self._leaf, part.located, place.found, part.places, place.offsets, place.data)

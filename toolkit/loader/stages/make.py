@@ -15,10 +15,11 @@ from toolkit.loader.dataset.decoded import DecodedColumn
 from toolkit.loader.dataset.fetch import Fetcher
 from toolkit.loader.engine.stats import LoaderStats
 from toolkit.loader.stages.bytes_stage import BytesStage
+from toolkit.loader.stages.memory import SampleMemory
 from toolkit.loader.stages.raw_stage import RawImageStage
 from toolkit.loader.stages.readers import BINARY_TYPES, ColumnReader, make_reader
 from toolkit.loader.stages.slot_stage import ImageStage, SlotStage
-from toolkit.loader.stages.stage import ColumnStage, Part, WorkerMemory, allocate, block_bytes, missing_value
+from toolkit.loader.stages.stage import ColumnStage, Part, allocate, block_bytes, missing_value
 from toolkit.memory.pool import Lend
 from toolkit.pipelines.build import CompiledSlot
 from toolkit.pipelines.media import held_medium
@@ -41,7 +42,7 @@ class StoredStage(ColumnStage):
         """Return the array's size, or None for a list."""
         return block_bytes((), self._reader.dtype, samples)
 
-    def fill(self, place: Any, part: Part, memory: WorkerMemory) -> None:
+    def fill(self, place: Any, part: Part, memory: SampleMemory) -> None:
         """Copy the values. A number that is missing is an error: no number says so."""
         begun = time.perf_counter()
         stored = self._reader.read(part.located, memory.fetched)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from toolkit.errors import LoaderError
-from toolkit.loader.engine.engine import PlannedBatch
-from toolkit.loader.stages.stage import WorkerMemory
+from toolkit.loader.engine.memory import WorkerMemory
+from toolkit.loader.stages.planned import PlannedBatch
 from toolkit.memory.bytes_column import BytesColumn
 from toolkit.pipelines.batch_maps import BatchMap, run_batch_map
 
@@ -23,17 +23,11 @@ class BatchMaps:
         self._seed = seed
         self._dataset = dataset
 
-    @property
-    def changes_columns(self) -> bool:
-        """Whether there are any."""
-        return bool(self._maps)
-
     def __call__(self, planned: PlannedBatch, columns: dict[str, Any], memory: WorkerMemory) -> dict[str, Any]:
         """Return the columns after all maps. Raises LoaderError, from what a map raised."""
-        if self._maps:  # columns are theirs to change
-            columns = {
-                name: list(values) if isinstance(values, BytesColumn) else values for name, values in columns.items()
-            }
+        columns = {  # theirs to change
+            name: list(values) if isinstance(values, BytesColumn) else values for name, values in columns.items()
+        }
         for place, made in enumerate(self._maps):
             memory.enter(made.timeout, functools.partial(self._overdue, planned, made))
             try:

@@ -14,9 +14,10 @@ from toolkit._native.shards.body import READ_OK
 from toolkit.loader.dataset.decoded import DecodedColumn, Sizes
 from toolkit.loader.dataset.fetch import Variable
 from toolkit.loader.engine.stats import LoaderStats
+from toolkit.loader.stages.memory import SampleMemory
 from toolkit.loader.stages.readers import ColumnReader
 from toolkit.loader.stages.slot_stage import ImageStage
-from toolkit.loader.stages.stage import ColumnStage, Part, WorkerMemory
+from toolkit.loader.stages.stage import ColumnStage, Part
 from toolkit.pipelines.build import CompiledSlot
 from toolkit.pipelines.image.compiled import CompiledImage, Failure
 from toolkit.pipelines.image.windows import Windows, plain_windows
@@ -49,7 +50,7 @@ class RawImageStage(ImageStage):
         if self._windows is not None:
             self.largest_part = ColumnStage.largest_part
 
-    def fill(self, place: Any, part: Part, memory: WorkerMemory) -> None:
+    def fill(self, place: Any, part: Part, memory: SampleMemory) -> None:
         """Copy the crops; what isn't sound goes the way of other slots, which say why."""
         begun = time.perf_counter()
         if self._windows is None or not self._cut(self._windows, place[part.places], part):
@@ -74,13 +75,13 @@ class RawImageStage(ImageStage):
         self._fetcher.windows(self._leaf, part.located, starts, 3 * width, inside, out.reshape(*out.shape[:2], -1))
         return True
 
-    def _fetch(self, part: Part, memory: WorkerMemory) -> _Pixels:
+    def _fetch(self, part: Part, memory: SampleMemory) -> _Pixels:
         pixels = super()._fetch(part, memory)
         sizes = self._pixels.sizes(part.located)
         return _Pixels(pixels.addresses, np.where(sizes.missing, -1, pixels.lengths), pixels.buffer, sizes)
 
     def _decode(
-        self, images: Variable, run: slice, out: Any, keys: NDArray[np.uint64] | None, part: Part, memory: WorkerMemory
+        self, images: Variable, run: slice, out: Any, keys: NDArray[np.uint64] | None, part: Part, memory: SampleMemory
     ) -> list[Failure]:
         assert isinstance(images, _Pixels)
         if not isinstance(out, list):

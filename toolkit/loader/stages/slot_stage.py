@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from toolkit.errors import SampleError
 from toolkit.loader.dataset.fetch import Variable
 from toolkit.loader.engine.stats import LoaderStats
+from toolkit.loader.stages.memory import SampleMemory
 from toolkit.loader.stages.readers import ColumnReader
-from toolkit.loader.stages.stage import ColumnStage, Part, WorkerMemory, allocate, block_bytes, missing_value
+from toolkit.loader.stages.stage import ColumnStage, Part, allocate, block_bytes, missing_value
 from toolkit.memory.pool import Lend
 from toolkit.pipelines.build import CompiledSlot
 from toolkit.pipelines.image.compiled import CompiledImage, Failure
@@ -51,7 +52,7 @@ class SlotStage(ColumnStage):
         """Return the array's size, or None for a list."""
         return block_bytes(self._shape, self._dtype, samples)
 
-    def fill(self, place: Any, part: Part, memory: WorkerMemory) -> None:
+    def fill(self, place: Any, part: Part, memory: SampleMemory) -> None:
         """Read, decode and transform."""
         begun = time.perf_counter()
         stored = self._reader.read(part.located, memory.fetched)
@@ -63,7 +64,7 @@ class SlotStage(ColumnStage):
             fetched_bytes=stored.nbytes,
         )
 
-    def _place(self, place: Any, part: Part, values: Values, present: NDArray[np.bool_], memory: WorkerMemory) -> None:
+    def _place(self, place: Any, part: Part, values: Values, present: NDArray[np.bool_], memory: SampleMemory) -> None:
         """Run the steps on what is there, and put it, and what stands for the rest, into the batch."""
         self._note(part, present)
         there = np.flatnonzero(present)
@@ -99,7 +100,7 @@ class SlotStage(ColumnStage):
         return sample_keys(self._seed, part.epoch, self._compiled.group, part.positions[there])
 
     def _run(
-        self, values: Values, keys: NDArray[np.uint64] | None, rows: NDArray[np.int64], memory: WorkerMemory
+        self, values: Values, keys: NDArray[np.uint64] | None, rows: NDArray[np.int64], memory: SampleMemory
     ) -> Values:
         try:
             return self._compiled.values.run(values, keys, _Watch(self, rows, memory))
@@ -137,7 +138,7 @@ class ImageStage(SlotStage):
         if self._direct:
             self._shape, self._dtype = image.shape, image.dtype
 
-    def fill(self, place: Any, part: Part, memory: WorkerMemory) -> None:
+    def fill(self, place: Any, part: Part, memory: SampleMemory) -> None:
         """Fetch, decode and transform."""
         begun = time.perf_counter()
         images = self._fetch(part, memory)
@@ -171,12 +172,12 @@ class ImageStage(SlotStage):
         shape = self._image.shape
         return [None] * samples if shape is None else np.empty((samples, *shape), self._image.dtype)
 
-    def _fetch(self, part: Part, memory: WorkerMemory) -> Variable:
+    def _fetch(self, part: Part, memory: SampleMemory) -> Variable:
         """Copy the part's images out of the shards; length -1 is missing."""
         return self._fetcher.variable(self._leaf, part.located, memory.fetched)
 
     def _decode(
-        self, images: Variable, run: slice, out: Any, keys: NDArray[np.uint64] | None, part: Part, memory: WorkerMemory
+        self, images: Variable, run: slice, out: Any, keys: NDArray[np.uint64] | None, part: Part, memory: SampleMemory
     ) -> list[Failure]:
         """Decode and transform the images of `run`, none of which is missing, into `out`, an array or a list."""
         return self._image.run(images.addresses[run], images.lengths[run], images.buffer, out, memory.scratch, keys)
@@ -185,7 +186,7 @@ class ImageStage(SlotStage):
 class _Watch:
     """Notes in the worker's memory which function of the user's it is in."""
 
-    def __init__(self, stage: SlotStage, rows: NDArray[np.int64], memory: WorkerMemory) -> None:
+    def __init__(self, stage: SlotStage, rows: NDArray[np.int64], memory: SampleMemory) -> None:
         self._stage = stage
         self._rows = rows
         self._memory = memory

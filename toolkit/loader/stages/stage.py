@@ -3,167 +3,20 @@
 from __future__ import annotations
 
 import math
-import threading
-import time
-import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from toolkit._native.image.program import Scratch
-from toolkit._native.shards.fetch import FetchBuffer
-from toolkit.errors import LoaderError, SampleError
+from toolkit.errors import SampleError
 from toolkit.loader.dataset.fetch import Fetcher, Located
 from toolkit.loader.engine.stats import LoaderStats
-from toolkit.memory.budget import Budget, OverBudgetError
-from toolkit.memory.holding import Holding
+from toolkit.loader.stages.memory import SampleMemory
 from toolkit.memory.pool import Lend
 
-__all__ = ["ColumnStage", "Part", "RunningCall", "WorkerMemory", "allocate", "block_bytes", "missing_value"]
-
-
-_UNLIMITED = (1 << 63) - 1
-
-MakeRoom = Callable[["WorkerMemory", int], None]
-
-
-@dataclass(frozen=True, slots=True)
-class RunningCall:
-    """A function of the user's own that a worker is in. `overdue()` is the error when it isn't back by the deadline."""
-
-    deadline: float
-    overdue: Callable[[], Exception]
-
-
-class WorkerMemory:
-    """One thread's reusable memory: fetched bytes and decode scratch. It is counted before it grows.
-
-    Attributes:
-        fetched, scratch: The memory.
-        holding: The batch that is being filled.
-        samples: How many of its samples at once.
-        was_empty: Whether nothing was kept from parts before, when this one was begun.
-        call: The function of the user's own that it is in.
-        closed: Nobody waits for it any more: it enters no more functions.
-    """
-
-    fetched: FetchBuffer
-    scratch: Scratch
-
-    def __init__(self, budget: Budget | None = None, make_room: MakeRoom | None = None) -> None:
-        """`make_room`: called when the budget has no room for so many bytes more; see Admission.make_room."""
-        self._budget = budget or Budget()
-        self._make_room = make_room
-        self._counted = [0]  # shared with the finalizer
-        weakref.finalize(self, _uncount, self._counted, self._budget).atexit = False
-        self._in_use = threading.Lock()
-        self.holding: Holding | None = None
-        self.samples = 0
-        self.was_empty = True
-        self.call: RunningCall | None = None
-        self.closed = False
-        self._renew()
-
-    def begin(self, holding: Holding, samples: int) -> None:
-        """Begin to fill a part of a batch: end() must follow. Raises OverBudgetError, and StarvedError."""
-        self._in_use.acquire()
-        self.holding, self.samples, self.was_empty = holding, samples, not self.counted
-        if self._budget.least_limit is None:
-            self.scratch.limit = _UNLIMITED
-            return
-        try:
-            self._need(self.fetched.nbytes + self.scratch.nbytes)
-        except BaseException:
-            self._in_use.release()
-            raise
-        self.scratch.limit = self.scratch.nbytes
-
-    def end(self) -> None:
-        """Count what the memory has grown to."""
-        self._count(self.fetched.nbytes + self.scratch.nbytes)
-        if self.counted and self._budget.is_over:
-            self._budget.reclaim()
-            if self._budget.is_over:
-                self.free()
-        self._in_use.release()
-
-    def give_back(self) -> None:
-        """Free the memory, unless a part is being filled with it."""
-        if self.counted and self._in_use.acquire(blocking=False):
-            try:
-                self.free()
-            finally:
-                self._in_use.release()
-
-    def free(self) -> None:
-        """Give it back: the next part makes it anew."""
-        self._renew()
-        self._count(0)
-
-    def _renew(self) -> None:
-        self.fetched, self.scratch = FetchBuffer(), Scratch()
-        asks = _Asks(weakref.ref(self))  # the memory is gone with its last user, not with the next collection
-        self.fetched.room, self.scratch.room = asks.to_fetch, asks.to_decode
-
-    def _need(self, nbytes: int) -> None:
-        """Count so many bytes in all, before they are taken. Raises OverBudgetError."""
-        more = nbytes - self.counted
-        if more > 0:
-            if not self._budget.charge(more):
-                if self._make_room is None:
-                    raise OverBudgetError(f"no room for {more} bytes")
-                self._make_room(self, more)
-            self._counted[0] += more
-
-    @property
-    def counted(self) -> int:
-        """Bytes of it that the budget knows of."""
-        return self._counted[0]
-
-    def _count(self, nbytes: int) -> None:
-        if nbytes != self.counted:
-            self._budget.add(nbytes - self.counted)
-            self._counted[0] = nbytes
-
-    def enter(self, timeout: float | None, overdue: Callable[[float], Exception]) -> None:
-        """Note that a function of the user's own begins, which may take `timeout` seconds. Raises LoaderError."""
-        if self.closed:
-            raise LoaderError("the loader was closed")
-        if timeout is None:
-            self.call = RunningCall(math.inf, lambda: overdue(math.inf))
-        else:
-            self.call = RunningCall(time.monotonic() + timeout, lambda: overdue(timeout))
-
-    def leave(self) -> None:
-        """Note that it is back."""
-        self.call = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Asks:
-    """What fetched bytes and scratch ask before they grow."""
-
-    memory: weakref.ref[WorkerMemory]
-
-    def to_fetch(self, nbytes: int) -> None:
-        memory = self.memory()
-        if memory is not None:
-            memory._need(nbytes + memory.scratch.nbytes)
-
-    def to_decode(self, nbytes: int) -> str | None:
-        memory = self.memory()
-        try:
-            if memory is not None:
-                memory._need(memory.fetched.nbytes + nbytes)
-        except OverBudgetError as error:
-            if memory is None or memory.samples > 1 or not memory.was_empty:
-                raise  # fewer at once, and empty memory, take less
-            return str(error)  # the picture's own fault: it is refused, and the others go on
-        return None
+__all__ = ["ColumnStage", "Part", "allocate", "block_bytes", "missing_value"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +83,7 @@ class ColumnStage(ABC):
         return 0
 
     @abstractmethod
-    def fill(self, place: Any, part: Part, memory: WorkerMemory) -> None:
+    def fill(self, place: Any, part: Part, memory: SampleMemory) -> None:
         """Fill place[part.places]. Raises CorruptShardError, SampleError."""
 
     def blank(self, place: Any, start: int, stop: int) -> None:
@@ -267,10 +120,6 @@ def block_bytes(shape: tuple[int, ...] | None, dtype: np.dtype[Any] | None, samp
     if shape is None or dtype is None:
         return None
     return math.prod((samples, *shape)) * dtype.itemsize
-
-
-def _uncount(counted: list[int], budget: Budget) -> None:
-    budget.release(counted[0])
 
 
 def missing_value(column: str) -> str:
