@@ -26,7 +26,6 @@ KNOWN_LONG = {
     "_native/image/program.pyx",
     "_native/image/program/jpeg.c",
     "_native/image/program/run.c",
-    "_native/tokens/gather.pyx",
 }
 
 # Rooms of compiled modules, and those that each may use besides itself.

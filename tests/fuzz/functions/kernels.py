@@ -18,7 +18,8 @@ from toolkit._native.shards.locate import FileIdentity, Locator
 from toolkit._native.shards.samples import BINARY, BOOL, OTHER, TEXT, SampleReader
 from toolkit._native.shards.sums import ChunkSums
 from toolkit._native.tokens.fit import fit_rows
-from toolkit._native.tokens.gather import TokenRun, TokenShard
+from toolkit._native.tokens.gather import TokenShard
+from toolkit._native.tokens.run import TokenRun
 
 SANITIZED = True
 

@@ -76,7 +76,8 @@ def test_faulthandler_enabled_between_two_shards(tmp_path: Path) -> None:
 
 FETCHES = """
 from toolkit._native.shards.gather import find_values, gather_values, gather_windows
-from toolkit._native.tokens.gather import TokenRun, TokenShard
+from toolkit._native.tokens.gather import TokenShard
+from toolkit._native.tokens.run import TokenRun
 SIZE = 200_000
 def columns():  # 1: offsets of ids or of a binary column, 3: the data of either
     data = np.zeros(SIZE // 8, "<i8"); data[1] = 16

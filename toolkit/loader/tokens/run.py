@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolkit._native.shards.body import READ_RANGE
-from toolkit._native.tokens.gather import TokenRun, TokenShard
+from toolkit._native.tokens.gather import TokenShard
+from toolkit._native.tokens.run import TokenRun
 from toolkit.errors import CorruptShardError, UsageError
 from toolkit.format.layout import FixedLayout, ListLayout, column_layouts
 from toolkit.format.reader import ShardReader, read_failure
@@ -91,7 +92,7 @@ class OpenRun:
         positions: NDArray[np.int32] | None = None,
         mask_junctions: bool = False,
     ) -> None:
-        """Copy stretches into flat arrays; see toolkit._native.tokens.gather.TokenRun.gather.
+        """Copy stretches into flat arrays; see toolkit._native.tokens.run.TokenRun.gather.
 
         Raises:
             CorruptShardError: A shard that is met is missing or damaged.

@@ -1,4 +1,4 @@
-"""The gather kernel refuses what it can't do before it touches memory; what it copies is tested in tests/tokens."""
+"""A run refuses what it can't gather before it touches memory; what it copies is tested in tests/loader/tokens."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import token_oracle as oracle
 from bodies import body_over, laid_out
 from token_oracle import Packed
 
-from toolkit._native.tokens.gather import TokenRun, TokenShard
+from toolkit._native.tokens.gather import TokenShard
+from toolkit._native.tokens.run import TokenRun
 from toolkit.format.layout import batch_shape
 from toolkit.format.reader import ShardReader
 
