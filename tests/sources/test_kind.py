@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import subprocess
+import sys
+import textwrap
 from pathlib import Path
 
 import pyarrow as pa
@@ -105,3 +108,19 @@ def test_what_is_not_guessed_at(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("hello")
     with pytest.raises(SourceError, match="neither Parquet"):
         find_kind([str(tmp_path / "text")])
+
+
+def test_a_pack_of_images_imports_no_other_kind(tmp_path: Path) -> None:
+    make_folder(tmp_path / "src", {"train/ant": 3})
+    code = textwrap.dedent(
+        """
+        import sys
+        from toolkit.pack.job import PackJob
+        from toolkit.pack.run import pack
+        pack(PackJob(source=sys.argv[1], dataset=sys.argv[2]))
+        unused = ["pyarrow.compute", "pyarrow.parquet", "tokenizers", "google.protobuf", "polars"]
+        unused += [f"toolkit.sources.{name}" for name in ("parquet", "text", "text_roxxel", "tfrecord", "webdataset")]
+        assert not sys.modules.keys() & set(unused), sys.modules.keys() & set(unused)
+        """
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "src"), str(tmp_path / "ds")], check=True, timeout=60)

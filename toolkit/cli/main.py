@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -42,6 +43,9 @@ app.add_typer(_config, name="config")
 
 def main() -> None:
     """Run the program with the arguments of the process."""
+    # What a command imports stays to its end. By default each 700 new objects are searched for garbage, often with all
+    # that were made before: 20 to 35 ms of a short pack.
+    gc.set_threshold(20_000, 50, 50)
     # A closed descriptor (`>&-`, some daemons) leaves None: say nothing there, and keep the exit code.
     sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from toolkit.errors import UsageError
 from toolkit.format.encodings import KEEP, ImageEncoding
@@ -72,6 +71,8 @@ class Shaper:
                 yield rows
 
     def _shaped(self, rows: Rows, part: Slice) -> Iterator[Rows]:
+        import pyarrow.compute as pc  # late: a pack of files as they are does without, and starts sooner
+
         batch = rows.batch
         payloads = [
             (name, encoder, pc.struct_field(batch.column(name), payload))  # with the struct's nulls

@@ -7,16 +7,9 @@ from collections.abc import Callable
 
 from toolkit.errors import UsageError
 from toolkit.sources.base import Source
-from toolkit.sources.imagefolder_source import ImageFolderSource
 from toolkit.sources.kind import find_kind
 from toolkit.sources.options import SourceKind, SourceOptions
-from toolkit.sources.parquet import ParquetSource
 from toolkit.sources.split_folders import check_name
-from toolkit.sources.text import TextSource
-from toolkit.sources.text_roxxel import RoxxelSource
-from toolkit.sources.text_tokenized import TokenizedSource, check_tokenized, text_options
-from toolkit.sources.tfrecord import TFRecordSource
-from toolkit.sources.webdataset import WebDatasetSource
 
 __all__ = ["check_options", "make_source"]
 
@@ -30,8 +23,10 @@ def make_source(kind: SourceKind | None, options: SourceOptions) -> tuple[Source
     found = find_kind(options.paths) if kind is None else kind
     _check_of_kind(found, options)
     if options.tokenizer is not None:
-        return found, TokenizedSource(found, options, _SOURCES[found])
-    return found, _SOURCES[found](options)
+        from toolkit.sources.text_tokenized import TokenizedSource
+
+        return found, TokenizedSource(found, options, _source(found))
+    return found, _source(found)(options)
 
 
 def check_options(kind: SourceKind | None, options: SourceOptions) -> None:
@@ -58,21 +53,42 @@ def _check_of_kind(kind: SourceKind, options: SourceOptions) -> None:
     if kind is not SourceKind.IMAGEFOLDER:
         options.refuse(kind, "splits")
     if options.tokenizer is not None:
+        from toolkit.sources.text_tokenized import check_tokenized, text_options
+
         check_tokenized(kind, options)
-        _SOURCES[kind](text_options(kind, options))
+        _source(kind)(text_options(kind, options))
         return
     if kind is not SourceKind.ROXXEL and (options.eos or options.eos_token is not None):
         raise UsageError("--eos and --eos-token belong to tokens: give --tokenizer, or leave them out")
     if kind is not SourceKind.TEXT and options.text_column is not None:
         raise UsageError("--text-column names the field to tokenise: give --tokenizer, or choose fields with --columns")
-    _SOURCES[kind](options)  # each checks its own options when it is made, and reads nothing
+    _source(kind)(options)  # each checks its own options when it is made, and reads nothing
 
 
-_SOURCES: dict[SourceKind, Callable[[SourceOptions], Source]] = {
-    SourceKind.IMAGEFOLDER: ImageFolderSource,
-    SourceKind.PARQUET: ParquetSource,
-    SourceKind.ROXXEL: RoxxelSource,
-    SourceKind.TEXT: TextSource,
-    SourceKind.TFRECORD: TFRecordSource,
-    SourceKind.WEBDATASET: WebDatasetSource,
-}
+def _source(kind: SourceKind) -> Callable[[SourceOptions], Source]:
+    """Return what makes a source of that kind. Imported late: a pack needs the libraries of one kind, not of all."""
+    match kind:
+        case SourceKind.IMAGEFOLDER:
+            from toolkit.sources.imagefolder_source import ImageFolderSource
+
+            return ImageFolderSource
+        case SourceKind.PARQUET:
+            from toolkit.sources.parquet import ParquetSource
+
+            return ParquetSource
+        case SourceKind.ROXXEL:
+            from toolkit.sources.text_roxxel import RoxxelSource
+
+            return RoxxelSource
+        case SourceKind.TEXT:
+            from toolkit.sources.text import TextSource
+
+            return TextSource
+        case SourceKind.TFRECORD:
+            from toolkit.sources.tfrecord import TFRecordSource
+
+            return TFRecordSource
+        case SourceKind.WEBDATASET:
+            from toolkit.sources.webdataset import WebDatasetSource
+
+            return WebDatasetSource

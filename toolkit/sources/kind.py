@@ -8,27 +8,13 @@ from collections.abc import Iterator, Sequence
 from toolkit.errors import SourceError
 from toolkit.sources.files import expand, refuse, walk
 from toolkit.sources.options import SourceKind
-from toolkit.sources.parquet_files import SUFFIXES as PARQUET_SUFFIXES
-from toolkit.sources.parquet_files import looks_like_parquet
 from toolkit.sources.regular import check_regular
 from toolkit.sources.scan import IMAGE_EXTENSIONS, is_image
-from toolkit.sources.text import looks_like_text
-from toolkit.sources.text_roxxel import looks_like_roxxel
-from toolkit.sources.tfrecord_records import is_named_tfrecord, looks_like_tfrecord
-from toolkit.sources.webdataset import SUFFIXES as TAR_SUFFIXES
-from toolkit.sources.webdataset import looks_like_webdataset
 from toolkit.storage.local import storage_errors
 
 __all__ = ["find_kind"]
 
 _MOST_FILES_LOOKED_AT = 200
-_BY_CONTENT = {
-    SourceKind.PARQUET: looks_like_parquet,
-    SourceKind.WEBDATASET: looks_like_webdataset,
-    SourceKind.TFRECORD: looks_like_tfrecord,
-    SourceKind.ROXXEL: looks_like_roxxel,
-    SourceKind.TEXT: looks_like_text,  # last: it goes by the name alone
-}
 
 
 def find_kind(paths: Sequence[str]) -> SourceKind:
@@ -83,10 +69,28 @@ def _files_text(number: int) -> str:
 
 
 def _file_kind(path: str) -> SourceKind | None:
-    return next((kind for kind, looks in _BY_CONTENT.items() if looks(path)), None)
+    # Late: a folder of images needs none of these, and they bring more than its own source.
+    from toolkit.sources.parquet_files import looks_like_parquet
+    from toolkit.sources.text import looks_like_text
+    from toolkit.sources.text_roxxel import looks_like_roxxel
+    from toolkit.sources.tfrecord_records import looks_like_tfrecord
+    from toolkit.sources.webdataset import looks_like_webdataset
+
+    by_content = {
+        SourceKind.PARQUET: looks_like_parquet,
+        SourceKind.WEBDATASET: looks_like_webdataset,
+        SourceKind.TFRECORD: looks_like_tfrecord,
+        SourceKind.ROXXEL: looks_like_roxxel,
+        SourceKind.TEXT: looks_like_text,  # last: it goes by the name alone
+    }
+    return next((kind for kind, looks in by_content.items() if looks(path)), None)
 
 
 def _kind_by_name(path: str) -> SourceKind | None:
+    from toolkit.sources.parquet_files import SUFFIXES as PARQUET_SUFFIXES
+    from toolkit.sources.tfrecord_records import is_named_tfrecord
+    from toolkit.sources.webdataset import SUFFIXES as TAR_SUFFIXES
+
     if path.lower().endswith(PARQUET_SUFFIXES):
         return SourceKind.PARQUET
     if path.lower().endswith(TAR_SUFFIXES):

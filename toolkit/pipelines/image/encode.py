@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from toolkit._native.image.encode import JpegEncoder
@@ -92,6 +91,8 @@ class ImageEncoder(Encoder):
             case Encoding.KEEP:
                 return column
             case Encoding.JPEG:
+                import pyarrow.compute as pc  # late, as in toolkit.pack.shape
+
                 parts = [_binary(there, pa.binary()), pc.struct_field(column, "path")]
                 return pa.StructArray.from_arrays(parts, fields=list(IMAGE_TYPE), mask=missing)
             case Encoding.RAW:
