@@ -19,7 +19,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
-from toolkit.pipelines.step import Step
+from toolkit.pipelines.step import Step, Steps
 
 class Words(ABC):
     """What steps are added to. Immutable: a word returns a new one. Each registered step is a method."""

@@ -1,6 +1,6 @@
 """What the steps of an image slot mean, said with PIL, numpy and Python's integers, one step after the other.
 
-Randomness is generator version 1 in pure Python. Resize and gray are spelled out, so that they hold whichever PIL is
+Randomness is generator version 2 in pure Python. Resize and gray are spelled out, so that they hold whichever PIL is
 installed.
 """
 
@@ -17,6 +17,9 @@ import numpy as np
 import xxhash
 from PIL import Image, ImageEnhance, ImageOps
 from pillow_resample import resize, resize_rgba
+
+from toolkit.pipelines.conditions import Maybe, OneOf
+from toolkit.pipelines.step import Step
 
 MASK = (1 << 64) - 1
 
@@ -40,15 +43,30 @@ class Draws:
 
 def apply(image: Image.Image, chain: Sequence[steps.ImageStep], key: int = 0) -> np.ndarray:
     """Return uint8 (height, width, channels): what the steps before normalize, cast and layout make of a picture."""
-    seen: Counter[type] = Counter()
-    for step in chain:
-        image = _apply(image, step, Draws(key, step, seen[type(step)]))
-        seen[type(step)] += 1
-    pixels = np.asarray(image)
+    pixels = np.asarray(_apply_chain(image, chain, key))
     return pixels[:, :, None] if pixels.ndim == 2 else pixels
 
 
-def _apply(image: Image.Image, step: steps.ImageStep, u: Draws) -> Image.Image:
+def _apply_chain(image: Image.Image, chain: Sequence[Step], key: int, path: str = "") -> Image.Image:
+    seen: Counter[str] = Counter()
+    for step in chain:
+        kind = type(step).__name__
+        name = f"{path}{kind}#{seen[kind]}" if step.name is None else f'{path}{kind}="{step.name}"'
+        seen[kind] += step.name is None
+        u = KeyedDraws(key, xxhash.xxh3_64_intdigest(name.encode()))
+        match step:
+            case Maybe(inner, p):
+                image = _apply_chain(image, inner, key, f"{name}/") if u[0] < p else image
+            case OneOf(ways, weights):
+                shares = np.cumsum(weights or [1] * len(ways)) / sum(weights or [1] * len(ways))
+                way = next(i for i, share in enumerate(shares) if u[0] < share)
+                image = _apply_chain(image, ways[way], key, f"{name}/{way}/")
+            case _:
+                image = _apply(image, step, u)
+    return image
+
+
+def _apply(image: Image.Image, step: Step, u: Draws) -> Image.Image:
     width, height = image.size
     match step:
         case steps.Resize(to_height, to_width, filter):

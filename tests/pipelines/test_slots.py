@@ -195,7 +195,7 @@ def test_explain_shows_types_and_what_runs() -> None:
         batch_maps=[max],
     )
     assert made.explain().splitlines()[1:] == [
-        "├─ image: a stored value, optional, fill 0, draws in group '' of generator 1",
+        "├─ image: a stored value, optional, fill 0, draws in group '' of generator 2",
         "│  ├─ decode_image()         uint8 (?, ?, 3) HWC        native",
         "│  ├─ resize_short(256)      uint8 (?, ?, 3) HWC        native",
         "│  ├─ random_crop(224)       uint8 (224, 224, 3) HWC    native, random",

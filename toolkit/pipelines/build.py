@@ -18,7 +18,6 @@ from toolkit.pipelines.media import held_medium
 from toolkit.pipelines.slots import Slot
 from toolkit.pipelines.state import State, ValueKind
 from toolkit.pipelines.value_program import ValueProgram
-from toolkit.pipelines.value_step import ValueStep
 
 __all__ = ["CompiledSlot", "compile_slots", "last_steps", "stored_state"]
 
@@ -113,14 +112,16 @@ def _compile(slot: Slot, stored: State, group: str) -> CompiledSlot:
     image = None
     split = 0
     if slot.steps and isinstance(slot.steps[0], DecodeImage):
-        split = next((i for i, step in enumerate(slot.steps) if not isinstance(step, ImageStep)), len(slot.steps))
+        split = next((i for i, step in enumerate(slot.steps) if not step.is_native), len(slot.steps))
         # A cast behind a function of the user's own is a step on values, and the kernels are through by then.
-        steps = [step.fitted(states[i]) for i, step in enumerate(slot.steps[:split]) if isinstance(step, ImageStep)]
+        steps = [
+            step.fitted(states[i]) if isinstance(step, ImageStep) else step for i, step in enumerate(slot.steps[:split])
+        ]
         try:
             image = CompiledImage(slot.column, steps)
         except ValueError as error:
             raise PipelineError(f"slot {slot.name!r}: {error}") from error
-    values = ValueProgram([step for step in slot.steps[split:] if isinstance(step, ValueStep)], slot.steps[:split])
+    values = ValueProgram(slot.steps[split:], slot.steps[:split])
     compiled = CompiledSlot(slot, stored, tuple(states), image, split, values, group)
     _check_fill(slot, compiled.output)
     return compiled

@@ -1,22 +1,37 @@
-"""The names that steps draw by: class, and ordinal of that class within the slot."""
+"""The names that steps draw by, so that image and mask agree: the slot isn't in them.
+
+A step is named by its class and its ordinal among those of its class in its branch: HFlip#0. With name= that name
+stands in place of the ordinal, as a JSON text, HFlip="left", and the step counts in no ordinal: steps may come before
+it, and it before others, and nothing is drawn otherwise. Two steps of a class with one name draw alike. Within a branch
+the branch's name comes first, and of one_of the number of the way: Maybe#0/HFlip#0, OneOf="tone"/1/ColorJitter#0.
+"""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 from toolkit.pipelines.randomness import step_id
 from toolkit.pipelines.step import Step
 
-__all__ = ["draw_ids"]
+__all__ = ["draw_ids", "draw_names"]
 
 
-def draw_ids(steps: Sequence[Step]) -> list[int]:
-    """Return what each step draws by; see toolkit.pipelines.randomness."""
+def draw_names(steps: Iterable[Step], path: str = "") -> list[str]:
+    """Return the draw name of each step of a slot, or of the way whose path it is."""
     seen: Counter[str] = Counter()
-    ids = []
+    names = []
     for step in steps:
-        name = type(step).__name__
-        ids.append(step_id(name, seen[name]))
-        seen[name] += 1
-    return ids
+        kind = type(step).__name__
+        if step.name is None:
+            names.append(f"{path}{kind}#{seen[kind]}")
+            seen[kind] += 1
+        else:
+            names.append(f"{path}{kind}={json.dumps(step.name, ensure_ascii=False)}")
+    return names
+
+
+def draw_ids(steps: Iterable[Step], path: str = "") -> list[int]:
+    """Return what each step draws by; see toolkit.pipelines.randomness."""
+    return list(map(step_id, draw_names(steps, path)))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from toolkit.pipelines import cast, python, stored
+from toolkit.pipelines import cast, conditions, python, stored
 from toolkit.pipelines.array import numbers, tensors
 from toolkit.pipelines.image import colour, decode_step, finish, geometry
 from toolkit.pipelines.text import strings
 
 __all__ = ["FAMILIES"]
 
-FAMILIES = (decode_step, geometry, colour, finish, cast, stored, strings, tensors, numbers, python)
+FAMILIES = (decode_step, geometry, colour, finish, cast, stored, strings, tensors, numbers, python, conditions)

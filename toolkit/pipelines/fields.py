@@ -11,6 +11,7 @@ from typing import Any
 
 from toolkit.pipelines.check import (
     MAX_INT,
+    BadArgumentError,
     a_choice,
     a_dtype,
     a_flag,
@@ -20,7 +21,7 @@ from toolkit.pipelines.check import (
     an_int,
 )
 
-__all__ = ["Argument", "argument", "choice", "dtype", "flag", "number", "pair", "shape", "whole"]
+__all__ = ["Argument", "argument", "choice", "draw_name", "dtype", "flag", "number", "pair", "shape", "whole"]
 
 _KEY = "argument"
 
@@ -117,6 +118,17 @@ def shape(default: Any = MISSING, *, optional: bool = False) -> Any:
         return None if optional and value is None else a_shape(name, value)
 
     return _field(Argument(check, _or_none("tuple[int | None, ...]", optional)), default)
+
+
+def draw_name() -> Any:
+    """Declare what a step draws by in place of its ordinal; None: by that."""
+
+    def check(name: str, value: Any) -> str | None:
+        if value is not None and (not isinstance(value, str) or not value):
+            raise BadArgumentError(f"{name} must be a text, got {value!r}")
+        return value
+
+    return _field(Argument(check, "str | None", keyword=True), None)
 
 
 def _field(made: Argument, default: Any) -> Any:

@@ -33,6 +33,7 @@ class Python(ValueStep):
         random: Call fn(value, rng), with a numpy Generator that follows from seed, epoch and position alone.
         timeout: Seconds a call may take before the batch is an error; None: any time.
         version: Raise it when the function changes, so that describe() does too.
+        name: What it draws by with `random`, in place of its number among those that have no name.
     """
 
     word = "python"
@@ -44,6 +45,7 @@ class Python(ValueStep):
     random: bool = fields.flag(False, keyword=True)
     timeout: float | None = fields.number(60.0, least=0.001, keyword=True, optional=True)
     version: int = fields.whole(1, least=0, keyword=True)
+    name: str | None = fields.draw_name()
 
     @classmethod
     def of(
@@ -54,10 +56,21 @@ class Python(ValueStep):
         random: bool = False,
         timeout: float | None = 60.0,
         version: int = 1,
+        name: str | None = None,
     ) -> Self:
         """Return the step with the schema taken apart."""
+        if name is not None and not random:
+            raise BadArgumentError("name is what it draws by: say random=True, too")
         dtype, shape = _schema(schema)
-        return cls.checked(fn=a_function(fn), dtype=dtype, shape=shape, random=random, timeout=timeout, version=version)
+        return cls.checked(
+            fn=a_function(fn),
+            dtype=dtype,
+            shape=shape,
+            random=random,
+            timeout=timeout,
+            version=version,
+            name=name,
+        )
 
     def after(self, state: State) -> State:
         """Make what the schema says."""
@@ -70,13 +83,13 @@ class Python(ValueStep):
         schema: object = "object"
         if self.dtype is not None:
             schema = self.dtype if self.shape == () else (self.dtype, self.shape)
-        rest = call_text("", schema, **self.changed("random", "timeout", "version"))
+        rest = call_text("", schema, **self.changed("random", "timeout", "version", "name"))
         return f"{self.word}({function_name(self.fn)}, {rest.removeprefix('(')}"
 
     def identity(self) -> list[object]:
         """Return what counts in describe(): of the function its module and name."""
-        fields = {name: getattr(self, name) for name in ("dtype", "shape", "random", "version")}
-        return [type(self).__name__, {"fn": function_identity(self.fn), **fields}]
+        given = {name: getattr(self, name) for name in ("dtype", "shape", "random", "version")}
+        return [type(self).__name__, {"fn": function_identity(self.fn), **given, **self.changed("name")}]
 
     @property
     def draws(self) -> bool:

@@ -1,8 +1,11 @@
 """Randomness as arithmetic: a draw follows from seed, epoch, position, sync group, step and its number, and no more.
 
-Generator version 1. fold() adds a part to a 64-bit state and mixes it by splitmix64's finaliser. A sample's key folds
+Generator version 2. fold() adds a part to a 64-bit state and mixes it by splitmix64's finaliser. A sample's key folds
 (version, seed, epoch, group, position), a step's key folds the step's id into that, and draw k of the step is the upper
 53 bits of fold(step's key, k) as a float64 in [0, 1). Batch size, threads and ranks don't occur in it.
+
+A step's id is xxh3_64 of the UTF-8 of its draw name: toolkit.pipelines.draw_names says what that is. Version 1 had no
+names and no branches; its draws of the same steps are others, for the version is folded into every key.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ __all__ = [
     "RANDOM_VERSION",
     "batch_key",
     "draw",
+    "first_draws",
     "fold",
     "fold_all",
     "generator",
@@ -23,7 +27,7 @@ __all__ = [
     "step_keys",
 ]
 
-RANDOM_VERSION = 1
+RANDOM_VERSION = 2
 _MASK = (1 << 64) - 1
 _GOLDEN = 0x9E3779B97F4A7C15
 
@@ -54,14 +58,19 @@ def batch_key(seed: int, epoch: int, place: int, first_position: int) -> int:
     return fold_all(RANDOM_VERSION, seed, epoch, _text_id(f"BatchMap#{place}"), first_position)
 
 
-def step_id(name: str, ordinal: int) -> int:
-    """Return the id of the step of class `name` that has `ordinal` others of its class before it in its slot."""
-    return _text_id(f"{name}#{ordinal}")
+def step_id(name: str) -> int:
+    """Return the id of a step by its draw name."""
+    return _text_id(name)
 
 
 def step_keys(keys: NDArray[np.uint64], step: int) -> NDArray[np.uint64]:
     """Return uint64 (n,): the samples' keys for the step with that id."""
     return _fold_arrays(keys, np.uint64(step))
+
+
+def first_draws(keys: NDArray[np.uint64]) -> NDArray[np.float64]:
+    """Return float64 (n,): draw 0 of each of a step's keys."""
+    return (_fold_arrays(keys, np.uint64(0)) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 def draw(key: int, number: int) -> float:

@@ -8,7 +8,7 @@ from typing import Self
 from toolkit.errors import PipelineError
 from toolkit.pipelines import families  # noqa: F401 - its steps are the words
 from toolkit.pipelines.state import MisfitError, State, ValueKind
-from toolkit.pipelines.step import Step, literal
+from toolkit.pipelines.step import Step, Steps, chain_text, literal
 from toolkit.pipelines.words import Words
 
 __all__ = ["Chain", "Fill", "Slot", "chain", "slot"]
@@ -17,13 +17,13 @@ Fill = bool | int | float | str | None
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Chain(Words):
+class Chain(Words, Steps):
     """Steps that are bound to no column yet. Immutable; slots and other chains take them with .then(chain)."""
 
     steps: tuple[Step, ...] = ()
 
     def __repr__(self) -> str:
-        return "chain()" + "".join(f".{step.text()}" for step in self.steps)
+        return chain_text(self.steps)
 
     @property
     def place(self) -> str:

@@ -10,14 +10,14 @@ import enum
 import inspect
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import MISSING, dataclass
 from typing import Any, ClassVar, Self
 
 from toolkit.pipelines.fields import Argument
 from toolkit.pipelines.state import State
 
-__all__ = ["Step", "call_text", "literal", "plain"]
+__all__ = ["Step", "Steps", "all_steps", "call_text", "chain_text", "literal", "plain"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,14 +90,53 @@ class Step(ABC):
         return [type(self).__name__, {name: plain(getattr(self, name)) for name in names}]
 
     @property
+    def name(self) -> str | None:
+        """What it draws by in place of its ordinal: a field of steps that draw."""
+        return None
+
+    @property
     def draws(self) -> bool:
         """Whether it draws."""
         return False
 
     @property
+    def inner(self) -> tuple[Step, ...]:
+        """The steps that it runs, or may run."""
+        return ()
+
+    @property
+    def is_native(self) -> bool:
+        """Whether it runs in the native call of a slot that decodes images."""
+        return False
+
+    @property
+    def native(self) -> str:
+        """What runs it there, for explain()."""
+        return "native"
+
+    @property
     def runs(self) -> str:
         """What runs it, for explain()."""
         return "numpy"
+
+
+class Steps:
+    """Steps that are bound to no column yet, as conditions take them: toolkit.chain() begins some."""
+
+    __slots__ = ()
+    steps: tuple[Step, ...]
+
+
+def all_steps(steps: Iterable[Step]) -> Iterator[Step]:
+    """Yield the steps, and those within them."""
+    for step in steps:
+        yield step
+        yield from all_steps(step.inner)
+
+
+def chain_text(steps: Iterable[Step]) -> str:
+    """Write steps as a chain."""
+    return "chain()" + "".join(f".{step.text()}" for step in steps)
 
 
 def call_text(word: str, *positional: object, **named: object) -> str:

@@ -12,7 +12,17 @@ from numpy.typing import NDArray
 from toolkit.pipelines.state import MisfitError, State, ValueKind
 from toolkit.pipelines.step import Step
 
-__all__ = ["Call", "EachValue", "ValueFaultError", "ValueStep", "Values", "Watch", "WholeArray", "check_stored"]
+__all__ = [
+    "Call",
+    "EachValue",
+    "ValueFaultError",
+    "ValueStep",
+    "Values",
+    "Watch",
+    "WholeArray",
+    "check_stored",
+    "joined",
+]
 
 Values = NDArray[Any] | list[Any]
 
@@ -53,11 +63,13 @@ class Call:
     Attributes:
         text: The step as it is written.
         keys: uint64 (n,), what each sample draws from in this step; None where it doesn't draw.
+        samples: uint64 (n,), the samples' own keys, of which those of all steps follow; None where none draws.
         watch: Is told of functions that run.
     """
 
     text: str
     keys: NDArray[np.uint64] | None
+    samples: NDArray[np.uint64] | None
     watch: Watch
 
 
@@ -88,7 +100,7 @@ class EachValue(ValueStep):
                 out.append(self.convert(value))
             except (ValueError, MemoryError, RecursionError) as error:
                 raise ValueFaultError(i, str(error) or type(error).__name__) from error
-        return _joined(out)
+        return joined(out)
 
 
 class WholeArray(ValueStep):
@@ -103,7 +115,7 @@ class WholeArray(ValueStep):
     def run(self, values: Values, call: Call) -> Values:
         """Convert the array, or each of a list."""
         if isinstance(values, list):
-            return _joined([self._checked(np.asarray(value)[None], i)[0] for i, value in enumerate(values)])
+            return joined([self._checked(np.asarray(value)[None], i)[0] for i, value in enumerate(values)])
         return self._checked(values, 0)
 
     def _checked(self, values: NDArray[Any], first: int) -> NDArray[Any]:
@@ -124,7 +136,7 @@ def check_stored(state: State, expected: str, fix: str, *kinds: ValueKind) -> No
         raise MisfitError(expected, state, fix)
 
 
-def _joined(values: list[Any]) -> Values:
+def joined(values: list[Any]) -> Values:
     """Return arrays of one shape and dtype as one array, so that what follows runs on all of them at once."""
     if not values or not isinstance(values[0], (np.ndarray, np.generic)):
         return values

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
-from toolkit.pipelines.step import Step
+from toolkit.pipelines.step import Step, Steps
 
 class Words(ABC):
     """What steps are added to. Immutable: a word returns a new one. Each registered step is a method."""
@@ -65,11 +65,15 @@ class Words(ABC):
         Where a number of pixels is odd, it is split as torchvision does.
         """
 
-    def random_crop(self, size: int | tuple[int, int]) -> Self:
+    def random_crop(self, size: int | tuple[int, int], *, name: str | None = None) -> Self:
         """Cut `size` or (height, width) pixels at a random place; a smaller image is padded with zeros first.
 
         It is padded as center_crop pads it. With H, W the size after that: top = floor(u0 * (H - height + 1)),
         left = floor(u1 * (W - width + 1)).
+
+        Args:
+            size: Of the result.
+            name: What it draws by, in place of its number among those that have no name.
         """
 
     def random_resized_crop(
@@ -79,6 +83,7 @@ class Words(ABC):
         scale: tuple[float, float] = (0.08, 1.0),
         ratio: tuple[float, float] = (0.75, 1.3333333333333333),
         filter: str = "bilinear",
+        name: str | None = None,
     ) -> Self:
         """Cut a random part and resize it to `size` or (height, width): torchvision's RandomResizedCrop.
 
@@ -92,6 +97,7 @@ class Words(ABC):
             scale: Share of the image's area that the part has, (low, high).
             ratio: Width by height of the part, (low, high).
             filter: Of the resize.
+            name: What it draws by, in place of its number among those that have no name.
         """
 
     def pad(
@@ -99,11 +105,21 @@ class Words(ABC):
     ) -> Self:
         """Add pixels of value `fill` (0..255) around the image: `size` on each side, or a number for each."""
 
-    def hflip(self, p: float = 0.5) -> Self:
-        """Swap left and right, with probability `p`: when u0 < p."""
+    def hflip(self, p: float = 0.5, *, name: str | None = None) -> Self:
+        """Swap left and right, with probability `p`: when u0 < p.
 
-    def vflip(self, p: float = 0.5) -> Self:
-        """Swap top and bottom, with probability `p`: when u0 < p."""
+        Args:
+            p: The probability.
+            name: What it draws by, in place of its number among those that have no name.
+        """
+
+    def vflip(self, p: float = 0.5, *, name: str | None = None) -> Self:
+        """Swap top and bottom, with probability `p`: when u0 < p.
+
+        Args:
+            p: The probability.
+            name: What it draws by, in place of its number among those that have no name.
+        """
 
     def color_jitter(
         self,
@@ -112,6 +128,7 @@ class Words(ABC):
         contrast: float | tuple[float, float] | None = None,
         saturation: float | tuple[float, float] | None = None,
         hue: float | tuple[float, float] | None = None,
+        name: str | None = None,
     ) -> Self:
         """Change brightness, contrast, saturation and hue, in random order: torchvision's ColorJitter on PIL images.
 
@@ -122,6 +139,7 @@ class Words(ABC):
         Args:
             brightness, contrast, saturation: (low, high) of the factor; x is (max(0, 1 - x), 1 + x).
             hue: (low, high) within -0.5..0.5; x is (-x, x).
+            name: What it draws by, in place of its number among those that have no name.
         """
 
     def grayscale(self, *, channels: int = 1) -> Self:
@@ -186,6 +204,7 @@ class Words(ABC):
         random: bool = False,
         timeout: float | None = 60.0,
         version: int = 1,
+        name: str | None = None,
     ) -> Self:
         """Call a function on a worker thread: fn(value), under the GIL.
 
@@ -196,6 +215,29 @@ class Words(ABC):
             random: Call fn(value, rng), with a numpy Generator that follows from seed, epoch and position alone.
             timeout: Seconds a call may take before the batch is an error; None: any time.
             version: Raise it when the function changes, so that describe() does too.
+            name: What it draws by with `random`, in place of its number among those that have no name.
+        """
+
+    def maybe(self, chain: Steps, p: float = 0.5, *, name: str | None = None) -> Self:
+        """Run the steps of a chain with probability `p`: when u0 < p.
+
+        They must leave what they are given, but for an image's height and width.
+
+        Args:
+            chain: The steps: toolkit.chain().hflip().pad(2).
+            p: The probability.
+            name: What it draws by, in place of its number among those that have no name.
+        """
+
+    def one_of(self, *chains: Steps, weights: Sequence[float] | None = None, name: str | None = None) -> Self:
+        """Run the steps of one of several chains, by weights: the first whose share, with all before it, is above u0.
+
+        All must leave the same, but for an image's height and width. A chain without steps leaves the sample alone.
+
+        Args:
+            chains: Two or more.
+            weights: One for each; None: all alike.
+            name: What it draws by, in place of its number among those that have no name.
         """
 
 def word_of(step: type[Step]) -> Callable[..., Words]:

@@ -86,7 +86,7 @@ def test_draws_are_the_documented_arithmetic(ds: toolkit.Dataset) -> None:
     seen = collect(ds, batch_size=7, seed=5)
     for (epoch, position, _), values in seen.items():
         key = sample_keys(5, epoch, "", np.array([position], np.int64))
-        assert values[0] == generator(int(step_keys(key, step_id("Python", 0))[0])).random()
+        assert values[0] == generator(int(step_keys(key, step_id("Python#0"))[0])).random()
 
 
 def test_another_step_of_the_class_draws_on_its_own(ds: toolkit.Dataset) -> None:
@@ -160,7 +160,7 @@ def test_batch_maps_draw_from_their_first_position(ds: toolkit.Dataset) -> None:
 
     one, other = run(1), run(3)
     assert [batch[:2] for batch in one] == [batch[:2] for batch in other]
-    first = fold_all(1, 3, 0, xxhash.xxh3_64_intdigest(b"BatchMap#0"), 7)
+    first = fold_all(2, 3, 0, xxhash.xxh3_64_intdigest(b"BatchMap#0"), 7)
     np.testing.assert_array_equal(np.array(one[1][1]) - one[1][2], (one[1][2] + generator(first).random(7)) - one[1][2])
 
 
@@ -176,3 +176,16 @@ def test_a_batch_map_sees_the_whole_batch(ds: toolkit.Dataset, packed: Path) -> 
     batch = next(iter(images.loader(toolkit.pipeline(steps, batch_maps=[made]), batch_size=8, output="torch")))
     np.testing.assert_array_equal(batch["image"].numpy(), plain["image"][::-1])
     assert batch["mean"].shape == (8,)
+
+
+def test_branches_of_pixels_then_branches_of_functions(packed: Path) -> None:
+    image = slot("image").decode_image().maybe(toolkit.chain().hflip(1.0), name="turn").center_crop(16)
+    tail = toolkit.chain().maybe(toolkit.chain().python(lambda value: 255 - value, ("uint8", (16, 16, 3))))
+    mask = slot("image", name="mask", sync="image").decode_image().maybe(toolkit.chain().hflip(1.0), name="turn")
+    made = toolkit.pipeline(image.python(lambda value: value, ("uint8", (16, 16, 3))).then(tail), mask.center_crop(16))
+    turned = 0
+    for batch in toolkit.open(packed, split="val").loader(made, batch_size=10):
+        for one, other in zip(batch["image"], batch["mask"], strict=True):
+            turned += not np.array_equal(one, other)
+            assert np.array_equal(one, other) or np.array_equal(one, 255 - other)
+    assert turned

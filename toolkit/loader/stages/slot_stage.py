@@ -20,6 +20,7 @@ from toolkit.pipelines.build import CompiledSlot
 from toolkit.pipelines.image.compiled import CompiledImage, Failure
 from toolkit.pipelines.randomness import sample_keys
 from toolkit.pipelines.state import State
+from toolkit.pipelines.step import all_steps
 from toolkit.pipelines.value_program import StepFailureError
 from toolkit.pipelines.value_step import Values
 
@@ -41,7 +42,7 @@ class SlotStage(ColumnStage):
         self._random = compiled.slot.is_random
         self.optional = compiled.slot.optional
         self.dtype = compiled.output.dtype
-        if any(step.is_slow for step in compiled.slot.steps):
+        if any(step.is_slow for step in all_steps(compiled.slot.steps)):
             self.largest_part = _SLOW_PART
 
     def allocate(self, samples: int, lend: Lend) -> Any:

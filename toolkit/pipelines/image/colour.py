@@ -51,6 +51,7 @@ class ColorJitter(PixelStep):
     Args:
         brightness, contrast, saturation: (low, high) of the factor; x is (max(0, 1 - x), 1 + x).
         hue: (low, high) within -0.5..0.5; x is (-x, x).
+        name: What it draws by, in place of its number among those that have no name.
     """
 
     word = "color_jitter"
@@ -58,6 +59,7 @@ class ColorJitter(PixelStep):
     contrast: tuple[float, float] | None = fields.argument(_factor, _RANGE, None, keyword=True)
     saturation: tuple[float, float] | None = fields.argument(_factor, _RANGE, None, keyword=True)
     hue: tuple[float, float] | None = fields.argument(_turn, _RANGE, None, keyword=True)
+    name: str | None = fields.draw_name()
 
     def after(self, state: State) -> State:
         """Leave the size."""

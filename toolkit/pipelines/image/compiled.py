@@ -12,10 +12,13 @@ from numpy.typing import NDArray
 
 from toolkit._native.image.program import CUT, NOT_JPEG, OK, UNSUPPORTED, ImageError, ImageProgram, Scratch
 from toolkit._native.shards.fetch import FetchBuffer
-from toolkit.pipelines.draw_names import draw_ids
+from toolkit.pipelines.conditions import Branch, Maybe
+from toolkit.pipelines.draw_names import draw_names
 from toolkit.pipelines.image.decode import check_colour_management, decode_with_pil
 from toolkit.pipelines.image.decode_step import Accuracy, DecodeImage, Truncated
-from toolkit.pipelines.image.image_step import FinishStep, ImageStep, PixelStep
+from toolkit.pipelines.image.image_step import FinishStep, PixelStep
+from toolkit.pipelines.randomness import step_id
+from toolkit.pipelines.step import Step
 
 __all__ = ["CompiledImage", "Failure", "TruncatedImageWarning"]
 
@@ -50,7 +53,7 @@ class CompiledImage:
         ValueError: A step has an argument that the kernels do not take, or steps stand in an order that they do not.
     """
 
-    def __init__(self, column: str, steps: Sequence[ImageStep]) -> None:
+    def __init__(self, column: str, steps: Sequence[Step]) -> None:
         decode, *rest = steps
         if not isinstance(decode, DecodeImage):
             raise ValueError(f"the first step must be decode_image, not {type(decode).__name__}")
@@ -207,27 +210,33 @@ def _places(out: NDArray[np.generic]) -> tuple[NDArray[np.uint64], int]:
 # --- steps as the kernels take them ------------------------------------------------------------------------------
 
 
-def _split(steps: Sequence[ImageStep]) -> tuple[list[tuple[str, dict[str, Any]]], dict[str, Any]]:
+def _split(steps: Sequence[Step]) -> tuple[list[tuple[Any, ...]], dict[str, Any]]:
     """Return the steps on pixels, and how the finished pixels are written.
 
     Raises:
         ValueError: A step on pixels stands behind normalize, cast or layout, or those don't go together.
     """
-    ops: list[tuple[str, dict[str, Any]]] = []
+    ops: list[tuple[Any, ...]] = []
     finish: dict[str, Any] = {}
-    for step, draw_id in zip(steps, draw_ids(steps), strict=True):
-        name = type(step).__name__
+    for step, name in zip(steps, draw_names(steps), strict=True):
         if isinstance(step, FinishStep):
             step.finish(finish)
-        elif not isinstance(step, PixelStep):
-            raise ValueError(f"{name} is no step on pixels")
         elif finish:
-            raise ValueError(f"{name} needs uint8 pixels: move normalize, cast and layout to the end")
+            raise ValueError(f"{step.word} needs uint8 pixels: move normalize, cast and layout to the end")
         else:
-            ops.append(_op(step, draw_id))
+            ops.append(_op(step, name))
     return ops, finish
 
 
-def _op(step: PixelStep, draw_id: int) -> tuple[str, dict[str, Any]]:
-    """Return one step as ImageProgram takes it; `draw_id` is what it draws by."""
-    return step.word, step.kernel() | ({"id": draw_id} if step.draws else {})
+def _op(step: Step, name: str) -> tuple[Any, ...]:
+    """Return one step as ImageProgram takes it; `name` is what it draws by."""
+    if isinstance(step, Branch):
+        ways = [_way(steps, f"{name}/{step.path(way)}") for way, steps in enumerate(step.ways)]
+        return step.word, {**step.kernel(), "id": step_id(name)}, ways[0] if isinstance(step, Maybe) else ways
+    if not isinstance(step, PixelStep):
+        raise ValueError(f"{step.word} is no step on pixels")
+    return step.word, step.kernel() | ({"id": step_id(name)} if step.draws else {})
+
+
+def _way(steps: Sequence[Step], path: str) -> list[tuple[Any, ...]]:
+    return [_op(step, name) for step, name in zip(steps, draw_names(steps, path), strict=True)]

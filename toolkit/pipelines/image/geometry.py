@@ -208,16 +208,22 @@ class RandomCrop(PixelStep):
 
     It is padded as center_crop pads it. With H, W the size after that: top = floor(u0 * (H - height + 1)),
     left = floor(u1 * (W - width + 1)).
+
+    Args:
+        size: Of the result.
+        name: What it draws by, in place of its number among those that have no name.
     """
 
     word = "random_crop"
     height: int = fields.whole()
     width: int = fields.whole()
+    name: str | None = fields.draw_name()
 
     @classmethod
-    def of(cls, size: int | tuple[int, int]) -> Self:
+    def of(cls, size: int | tuple[int, int], *, name: str | None = None) -> Self:
         """Take both sides in one."""
-        return cls(*a_size(size))
+        height, width = a_size(size)
+        return cls.checked(height=height, width=width, name=name)
 
     def after(self, state: State) -> State:
         """Make the size."""
@@ -225,7 +231,7 @@ class RandomCrop(PixelStep):
 
     def text(self) -> str:
         """Write both sides in one."""
-        return call_text(self.word, _side(self))
+        return call_text(self.word, _side(self), **self.changed("name"))
 
     @property
     def draws(self) -> bool:
@@ -248,6 +254,7 @@ class RandomResizedCrop(_Resizing):
         scale: Share of the image's area that the part has, (low, high).
         ratio: Width by height of the part, (low, high).
         filter: Of the resize.
+        name: What it draws by, in place of its number among those that have no name.
     """
 
     word = "random_resized_crop"
@@ -256,6 +263,7 @@ class RandomResizedCrop(_Resizing):
     scale: tuple[float, float] = fields.pair((0.08, 1.0), least=0.0, most=1.0, keyword=True)
     ratio: tuple[float, float] = fields.pair((3 / 4, 4 / 3), least=1e-3, most=1e3, keyword=True)
     filter: Filter = fields.choice(Filter, Filter.BILINEAR, keyword=True)
+    name: str | None = fields.draw_name()
 
     @classmethod
     def of(
@@ -265,10 +273,11 @@ class RandomResizedCrop(_Resizing):
         scale: tuple[float, float] = (0.08, 1.0),
         ratio: tuple[float, float] = (3 / 4, 4 / 3),
         filter: str = "bilinear",
+        name: str | None = None,
     ) -> Self:
         """Take both sides in one."""
         height, width = a_size(size)
-        return cls.checked(height=height, width=width, scale=scale, ratio=ratio, filter=filter)
+        return cls.checked(height=height, width=width, scale=scale, ratio=ratio, filter=filter, name=name)
 
     def after(self, state: State) -> State:
         """Make the size."""
@@ -276,7 +285,7 @@ class RandomResizedCrop(_Resizing):
 
     def text(self) -> str:
         """Write both sides in one."""
-        return call_text(self.word, _side(self), **self.changed("scale", "ratio", "filter"))
+        return call_text(self.word, _side(self), **self.changed("scale", "ratio", "filter", "name"))
 
     @property
     def draws(self) -> bool:
@@ -326,16 +335,28 @@ class Pad(PixelStep):
 @register
 @dataclass(frozen=True, slots=True)
 class HFlip(_Flip):
-    """Swap left and right, with probability `p`: when u0 < p."""
+    """Swap left and right, with probability `p`: when u0 < p.
+
+    Args:
+        p: The probability.
+        name: What it draws by, in place of its number among those that have no name.
+    """
 
     word = "hflip"
     p: float = fields.number(0.5, least=0, most=1)
+    name: str | None = fields.draw_name()
 
 
 @register
 @dataclass(frozen=True, slots=True)
 class VFlip(_Flip):
-    """Swap top and bottom, with probability `p`: when u0 < p."""
+    """Swap top and bottom, with probability `p`: when u0 < p.
+
+    Args:
+        p: The probability.
+        name: What it draws by, in place of its number among those that have no name.
+    """
 
     word = "vflip"
     p: float = fields.number(0.5, least=0, most=1)
+    name: str | None = fields.draw_name()

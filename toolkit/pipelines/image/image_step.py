@@ -25,9 +25,9 @@ class ImageStep(Step):
     __slots__ = ()
 
     @property
-    @abstractmethod
-    def native(self) -> str:
-        """What runs it there, for explain()."""
+    def is_native(self) -> bool:
+        """It does."""
+        return True
 
     def fitted(self, state: State) -> Self:
         """Return the step with what it takes from the state before it."""
@@ -41,7 +41,8 @@ class PixelStep(ImageStep):
 
     def kernel(self) -> dict[str, Any]:
         """Return what the kernel of the step's word takes: the fields by name, Enums as their values."""
-        return {field.name: plain(getattr(self, field.name)) for field in dataclasses.fields(self)}
+        names = [field.name for field in dataclasses.fields(self) if field.name != "name"]
+        return {name: plain(getattr(self, name)) for name in names}
 
     @property
     def native(self) -> str:
