@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from toolkit import chain
 from toolkit.pipelines.conditions import OneOf
-from toolkit.pipelines.draw_names import draw_ids, draw_names
+from toolkit.pipelines.draw_names import draw_names
 from toolkit.pipelines.randomness import (
     RANDOM_VERSION,
     batch_key,
@@ -51,7 +51,7 @@ def test_draw_names_never_change() -> None:
         "ColorJitter#0",
         "Python#0",
     ]
-    assert draw_ids(made.steps)[:2] == [16443188868134533718, step_id("Crop#0")]
+    assert step_id(draw_names(made.steps)[0]) == 16443188868134533718
     assert draw_names(inner.steps, "Maybe#0/") == ["Maybe#0/HFlip#0", "Maybe#0/OneOf#0", "Maybe#0/HFlip#1"]
     (one_of,) = (step for step in inner.steps if isinstance(step, OneOf))
     path = f"OneOf#0/{one_of.path(1)}"

@@ -12,10 +12,9 @@ import json
 from collections import Counter
 from collections.abc import Iterable
 
-from toolkit.pipelines.randomness import step_id
 from toolkit.pipelines.step import Step
 
-__all__ = ["draw_ids", "draw_names"]
+__all__ = ["draw_names"]
 
 
 def draw_names(steps: Iterable[Step], path: str = "") -> list[str]:
@@ -30,8 +29,3 @@ def draw_names(steps: Iterable[Step], path: str = "") -> list[str]:
         else:
             names.append(f"{path}{kind}={json.dumps(step.name, ensure_ascii=False)}")
     return names
-
-
-def draw_ids(steps: Iterable[Step], path: str = "") -> list[int]:
-    """Return what each step draws by; see toolkit.pipelines.randomness."""
-    return list(map(step_id, draw_names(steps, path)))

@@ -9,7 +9,7 @@ import dataclasses
 import enum
 import inspect
 import json
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import MISSING, dataclass
 from typing import Any, ClassVar, Self
@@ -21,7 +21,7 @@ __all__ = ["Step", "Steps", "all_steps", "call_text", "chain_text", "literal", "
 
 
 @dataclass(frozen=True, slots=True)
-class Step(ABC):
+class Step:
     """Base of every step. A subclass is a frozen dataclass, and its docstring the documentation of its word.
 
     Constructing one checks nothing: `of` does, which is what the word calls.

@@ -56,7 +56,7 @@ class Watch(Protocol):
         """It came back."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: one is made for each step of a part, and that costs a microsecond
 class Call:
     """What a step runs with besides the values.
 
