@@ -14,7 +14,8 @@ import pytest
 from command import Cli, encoded, put
 from PIL import Image
 
-from toolkit.checks.inspect import _evenly_spaced, summarise
+from toolkit.checks.inspect import summarise
+from toolkit.checks.media import _evenly_spaced
 from toolkit.errors import UsageError
 
 

@@ -1,45 +1,33 @@
-"""What a dataset holds, in figures: splits, classes, image sizes, first samples. Reads headers, decodes no pixel."""
+"""What a dataset holds, in figures: splits, classes, facts of media, first samples. Decodes nothing."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from toolkit._native.image.program import ImageError, probe
-from toolkit._native.shards.fetch import FetchBuffer
+from toolkit.checks.media import MediumFacts, SampleFacts, media_facts, sample_facts
 from toolkit.errors import NotFoundError, UsageError, did_you_mean
 from toolkit.format.contents import read_classes
-from toolkit.format.layout import leaf_name
 from toolkit.format.manifest import Manifest, Split
-from toolkit.format.pin import Version, resolve
+from toolkit.format.pin import resolve
 from toolkit.format.schema import KEY, Column, Kind
 from toolkit.loader.api import Dataset
 from toolkit.loader.api import open as open_dataset
-from toolkit.loader.dataset.decoded import DecodedColumn, Sizes
-from toolkit.pipelines.image.formats import open_picture
-from toolkit.pipelines.image.pil_messages import heard
-from toolkit.pipelines.media import held_medium
+from toolkit.pipelines.media import media, medium_of
 
 __all__ = [
     "ClassCount",
     "ColumnFacts",
     "FirstSample",
-    "ImageFacts",
     "LabelFacts",
-    "SampleImage",
     "SplitFacts",
-    "Spread",
     "Summary",
     "summarise",
 ]
 
 _TOP_CLASSES = 20
-_CHUNK_ROWS = 64
-_JPEG_MAGIC = b"\xff\xd8\xff"
-_RAW = "raw"  # in place of a file format
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,62 +79,19 @@ class LabelFacts:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Spread:
-    """Smallest, median, mean and largest of some values."""
-
-    min: float
-    median: float
-    mean: float
-    max: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class ImageFacts:
-    """An image column over the chosen splits, from the headers of `scanned` of `rows` evenly spaced samples.
-
-    Attributes:
-        missing: Scanned samples without an image.
-        unreadable: Scanned images whose header can't be read.
-        rotated: Images that EXIF turns or mirrors; width and height are as stored, before that.
-        formats: Images by format, the most frequent first.
-        width, height, bytes: None when no image could be read.
-    """
-
-    rows: int
-    scanned: int
-    missing: int
-    unreadable: int
-    rotated: int
-    formats: dict[str, int]
-    width: Spread | None
-    height: Spread | None
-    bytes: Spread | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class SampleImage:
-    """An image of a sample; without width, height and format when its header can't be read."""
-
-    bytes: int
-    width: int | None
-    height: int | None
-    format: str | None
-
-
-@dataclass(frozen=True, kw_only=True)
 class FirstSample:
-    """A sample: its labels by name (None: missing) and images by column; `toolkit head` shows the other columns."""
+    """A sample: its labels by name (None: missing) and media by column; `toolkit head` shows the other columns."""
 
     split: str
     row: int
     key: str
     labels: dict[str, str | None]
-    images: dict[str, SampleImage | None]
+    media: dict[str, SampleFacts]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Summary:
-    """A version of a dataset in figures; `chosen` are the splits that labels, images and samples cover."""
+    """A version of a dataset in figures; `chosen` are the splits that labels, media and samples cover."""
 
     root: str
     pin: str
@@ -161,8 +106,28 @@ class Summary:
     splits: dict[str, SplitFacts]
     chosen: tuple[str, ...]
     labels: dict[str, LabelFacts]
-    images: dict[str, ImageFacts]
+    media: dict[str, MediumFacts]
     first: tuple[FirstSample, ...]
+
+    def document(self) -> dict[str, object]:
+        """Return the summary as a JSON object has it, the media under what their values are called: "images"."""
+        plain = {name: value for name, value in vars(self).items() if name not in ("media", "first")}
+        first = [
+            {
+                **{name: value for name, value in vars(sample).items() if name != "media"},
+                **_by_plural(sample.media),
+            }
+            for sample in self.first
+        ]
+        return {**plain, **_by_plural(self.media), "first": first}
+
+
+def _by_plural(facts: Mapping[str, MediumFacts] | Mapping[str, SampleFacts]) -> dict[str, dict[str, object]]:
+    """Return the documents of columns by medium; every medium is there."""
+    made: dict[str, dict[str, object]] = {medium.stored.plural: {} for medium in media()}
+    for column, one in facts.items():
+        made[one.plural][column] = one.document()
+    return made
 
 
 def summarise(reference: str, *, split: str | None = None, first: int = 5, scan: int = 10_000) -> Summary:
@@ -170,9 +135,9 @@ def summarise(reference: str, *, split: str | None = None, first: int = 5, scan:
 
     Args:
         reference: The dataset, as toolkit.open takes it.
-        split: Only this split's labels, images and samples.
+        split: Only this split's labels, media and samples.
         first: How many first samples of each split.
-        scan: How many image headers to read at the most; 0 reads none.
+        scan: How many headers of media to read at the most; 0 reads none.
 
     Raises:
         NotFoundError, PinMismatchError, CorruptTableError, FormatError: As toolkit.open.
@@ -186,7 +151,7 @@ def summarise(reference: str, *, split: str | None = None, first: int = 5, scan:
     names = read_classes(version)
     # By its pin, so that a pack that ends in between can't mix two versions.
     pinned = f"{version.root}@sha256:{version.pin}"
-    shown = [column.name for column in manifest.columns if column.kind in (Kind.IMAGE, Kind.LABEL)]
+    shown = [column.name for column in manifest.columns if column.kind is Kind.LABEL or medium_of(column.kind)]
     datasets = {name: open_dataset(pinned, split=name, columns=shown) for name in chosen} if first or scan else {}
     splits = {
         name: SplitFacts(rows=s.rows, shards=sum(t.shards for t in s.tables), bytes=s.bytes)
@@ -206,7 +171,7 @@ def summarise(reference: str, *, split: str | None = None, first: int = 5, scan:
         splits=splits,
         chosen=chosen,
         labels={name: _label_facts(name, known, [manifest.splits[s] for s in chosen]) for name, known in names.items()},
-        images=_image_facts(version, list(datasets.values()), scan) if scan else {},
+        media=media_facts(list(datasets.values()), manifest.columns, scan) if scan else {},
         first=tuple(
             _first_sample(dataset, row, names)
             for dataset in datasets.values()
@@ -254,128 +219,19 @@ def _label_facts(column: str, names: tuple[str, ...], splits: list[Split]) -> La
     )
 
 
-def _image_facts(version: Version, datasets: list[Dataset], scan: int) -> dict[str, ImageFacts]:
-    facts = {}
-    rows = sum(len(dataset) for dataset in datasets)
-    for column in version.manifest.columns:
-        if column.kind is Kind.IMAGE:
-            scanned = [
-                row
-                for dataset, chosen in zip(datasets, _evenly_spaced([len(d) for d in datasets], scan), strict=True)
-                for row in _headers(dataset, column.name, chosen)
-            ]
-            facts[column.name] = _image_figures(scanned, rows)
-    return facts
-
-
-def _evenly_spaced(lengths: list[int], most: int) -> list[NDArray[np.int64]]:
-    """Return which rows of each split to read: all, or `most` at equal distances over the splits together."""
-    total = sum(lengths)
-    if total <= most:
-        return [np.arange(length, dtype=np.int64) for length in lengths]
-    step, rest = divmod(total, most)
-    rows = np.arange(most, dtype=np.int64) * step + np.arange(most, dtype=np.int64) * rest // most
-    ends = np.cumsum(lengths)
-    return [rows[(rows >= end - n) & (rows < end)] - (end - n) for n, end in zip(lengths, ends, strict=True)]
-
-
-def _headers(dataset: Dataset, column: str, rows: NDArray[np.int64]) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
-    buffer = FetchBuffer()
-    dtype = dataset.schema.field(column).type
-    held = held_medium(Kind.IMAGE, dtype)
-    assert held is not None
-    for start in range(0, len(rows), _CHUNK_ROWS):
-        part = rows[start : start + _CHUNK_ROWS]
-        located = dataset.fetcher.locate(part)
-        if held.form.is_decoded:
-            found += _raw_headers(DecodedColumn(dataset.fetcher, column, held).sizes(located))
-            continue
-        values = dataset.fetcher.variable(leaf_name(column, "bytes"), located, buffer)
-        for i in range(len(part)):
-            data = values.bytes(i)
-            if data is None:
-                found.append({"bytes": None})
-            else:
-                width, height, kind, rotated = _header(data) or (None, None, None, None)
-                found.append({"bytes": len(data), "width": width, "height": height, "format": kind, "rotated": rotated})
-    return found
-
-
-def _raw_headers(sizes: Sizes) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
-    for i in range(len(sizes.missing)):
-        if sizes.missing[i]:
-            found.append({"bytes": None})
-        else:
-            height, width, channels = sizes.shape(i)
-            nbytes = height * width * channels
-            found.append({"bytes": nbytes, "width": width, "height": height, "format": _RAW, "rotated": False})
-    return found
-
-
-def _header(data: bytes) -> tuple[int, int, str, bool] | None:
-    """Return (width, height, format, turned by EXIF), or None when there is no header that can be read."""
-    if data.startswith(_JPEG_MAGIC):
-        try:
-            width, height, _, orientation, _ = probe(data)
-        except ImageError:
-            return None
-        return width, height, "JPEG", orientation > 1
-    from PIL import ExifTags
-
-    try:
-        with open_picture(data) as image, heard():
-            turned = image.getexif().get(ExifTags.Base.Orientation, 1) in range(2, 9)
-            return image.width, image.height, image.format or "?", turned
-    except Exception:  # PIL's plugins raise whatever damaged bytes lead them to
-        return None
-
-
-def _image_figures(scanned: list[dict[str, Any]], rows: int) -> ImageFacts:
-    import polars as pl
-
-    schema = {"bytes": pl.Int64, "width": pl.Int64, "height": pl.Int64, "format": pl.String, "rotated": pl.Boolean}
-    frame = pl.DataFrame(scanned, schema=schema)
-    readable = frame.drop_nulls("width")
-    by_format = readable.group_by("format").len("count").sort(["count", "format"], descending=[True, False])
-    spreads: dict[str, Spread | None] = {}
-    for name, of in (("width", readable), ("height", readable), ("bytes", frame.drop_nulls("bytes"))):
-        value = pl.col(name)
-        row = of.select(min=value.min(), median=value.median(), mean=value.mean(), max=value.max()).row(0, named=True)
-        spreads[name] = Spread(**row) if of.height else None
-    return ImageFacts(
-        rows=rows,
-        scanned=frame.height,
-        missing=int(frame["bytes"].null_count()),
-        unreadable=int(frame["width"].null_count() - frame["bytes"].null_count()),
-        rotated=int(readable["rotated"].sum()),
-        formats=dict(by_format.iter_rows()),
-        width=spreads["width"],
-        height=spreads["height"],
-        bytes=spreads["bytes"],
-    )
-
-
 def _first_sample(dataset: Dataset, row: int, names: dict[str, tuple[str, ...]]) -> FirstSample:
     sample = dataset[row]
     labels: dict[str, str | None] = {}
-    images: dict[str, SampleImage | None] = {}
+    found: dict[str, SampleFacts] = {}
     for column in dataset.columns:
         value = sample[column.name]
-        if column.kind is Kind.IMAGE:
-            images[column.name] = None if value is None else _sample_image(value)
+        facts = sample_facts(dataset, column, value)
+        if facts is not None:
+            found[column.name] = facts
         elif column.kind is Kind.LABEL:
             labels[column.name] = None if value is None else _class_name(names[column.name], value)
-    return FirstSample(split=dataset.split, row=row, key=sample[KEY], labels=labels, images=images)
+    return FirstSample(split=dataset.split, row=row, key=sample[KEY], labels=labels, media=found)
 
 
 def _class_name(names: tuple[str, ...], label: int) -> str:
     return names[label] if 0 <= label < len(names) else f"{label}, no class"
-
-
-def _sample_image(data: bytes | NDArray[np.uint8]) -> SampleImage:
-    if isinstance(data, np.ndarray):
-        return SampleImage(bytes=data.nbytes, width=data.shape[1], height=data.shape[0], format=_RAW)
-    width, height, kind, _ = _header(data) or (None, None, None, None)
-    return SampleImage(bytes=len(data), width=width, height=height, format=kind)

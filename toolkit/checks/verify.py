@@ -1,4 +1,4 @@
-"""Check a version of a dataset against its pin: sizes and metadata, or every byte; decode every image on request."""
+"""Check a version of a dataset against its pin: sizes and metadata, or every byte; decode all media on request."""
 
 from __future__ import annotations
 
@@ -15,9 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from toolkit._native.image.program import ImageError, Scratch
 from toolkit._native.shards.body import CHUNK_BYTES, READ_OK
 from toolkit.checks.verify_samples import KeyLog, SampleChecks
 from toolkit.errors import CorruptShardError, StorageError
@@ -28,11 +26,8 @@ from toolkit.format.schema import KEY, Kind
 from toolkit.format.shard_frame import frame_fault
 from toolkit.format.values import DamagedValueError, read_rows
 from toolkit.loader.api import Dataset, open
-from toolkit.pipelines.image.compiled import CompiledImage
 from toolkit.pipelines.image.formats import DEFAULT_MAX_PIXELS
-from toolkit.pipelines.media import Held, held_medium
-from toolkit.pipelines.pipeline import pipeline
-from toolkit.pipelines.slots import slot
+from toolkit.pipelines.media import Held, held_medium, medium_of
 from toolkit.processors import processors
 from toolkit.storage.local import storage_errors
 
@@ -104,7 +99,7 @@ def verify(
     Args:
         reference: As toolkit.open takes it.
         level: How much.
-        decode: Decode every image as well.
+        decode: Decode every image, and every other medium, as well.
         max_pixels: An image of more pixels can't be decoded.
         jobs: Shards checked at the same time; as many as there are processors when left out.
         progress: Called with (bytes done, bytes in all).
@@ -159,8 +154,9 @@ def _not_checked(level: Level, decode: bool, kinds: Sequence[Kind]) -> list[str]
             left_out.append("whether the labels are classes of their tables, and counted right (--full)")
         if Kind.TOKENS in kinds:
             left_out.append("whether the tokens are of the vocabulary (--full)")
-    if Kind.IMAGE in kinds and not decode:
-        left_out.append("whether images can be decoded (--decode)")
+    media = [medium.stored.plural for kind in dict.fromkeys(kinds) if (medium := medium_of(kind)) is not None]
+    if media and not decode:
+        left_out.append(f"whether {' and '.join(media)} can be decoded (--decode)")
     return left_out
 
 
@@ -187,18 +183,19 @@ class _SplitCheck:
     def __init__(
         self, dataset: Dataset, keys: KeyLog | None, max_pixels: int | None, cancelled: threading.Event
     ) -> None:
-        """`keys`: where they are put when everything is checked; `max_pixels`: of images to decode; None: none."""
+        """`keys`: where they are put when everything is checked; `max_pixels`: of pictures to decode; None: none."""
         self._cancelled = cancelled
         self.dataset = dataset
         self._layouts = column_layouts(dataset.schema)
         self._shape = batch_shape(dataset.schema)
         classes = {name: len(names) for name, names in dataset.class_names.items()}
         self._full = None if keys is None else SampleChecks(dataset.columns, classes, keys, dataset.split)
-        self._decoders: dict[str, CompiledImage] = {}
-        if max_pixels is not None:
-            images = [slot(c.name).decode_image(max_pixels=max_pixels) for c in dataset.columns if c.kind is Kind.IMAGE]
-            compiled = pipeline(*images).compile(dataset.columns, dataset.schema)
-            self._decoders = {each.slot.column: each.image for each in compiled if each.image is not None}
+        self._max_pixels = max_pixels
+        self._decoded: dict[str, Held] = {}
+        for column in dataset.columns if max_pixels is not None else ():
+            held = held_medium(column.kind, dataset.schema.field(column.name).type)
+            if held is not None:
+                self._decoded[column.name] = held
 
     def shard(self, shard: int) -> list[Finding]:
         """Check one shard."""
@@ -211,13 +208,13 @@ class _SplitCheck:
             return [self._finding(shard, "file", str(error), kind="storage")]
         findings: list[Finding] = []
         tokens = 0
-        if self._full or self._decoders:
-            scratch = Scratch()
+        if self._full or self._decoded:
+            checks = {name: _value_check(held, self._max_pixels or 0) for name, held in self._decoded.items()}
             for batch in range(int(index.shard_first_batch[shard]), int(index.shard_first_batch[shard + 1])):
                 records = self._records(reader, shard, batch, findings)
                 if records is not None:
                     tokens += self._full.tokens(records) if self._full else 0
-                    findings += self._samples(reader, shard, batch, records, scratch)
+                    findings += self._samples(reader, shard, batch, records, checks)
         if self._full and not findings:
             findings += self._file_hash(shard)
         if self._full and not findings:
@@ -287,26 +284,24 @@ class _SplitCheck:
         return found
 
     def _samples(
-        self, reader: ShardReader, shard: int, batch: int, records: pa.RecordBatch, scratch: Scratch
+        self,
+        reader: ShardReader,
+        shard: int,
+        batch: int,
+        records: pa.RecordBatch,
+        checks: Mapping[str, Callable[[pa.StructScalar], str | None]],
     ) -> Iterator[Finding]:
         first = int(self.dataset.index.batch_start[batch])
         keys = records.column(KEY).to_pylist()
         for fault in self._full.look(records, first) if self._full else ():
             row, key = first + fault.row, keys[fault.row]
             yield self._finding(shard, "sample", f"{self._where(reader, row, key)}: {fault.what}", row, key)
-        for name, decoder in self._decoders.items():
-            images = records.column(name)
-            # .field() would leave the struct's own nulls out.
-            held = held_medium(Kind.IMAGE, images.type)
-            assert held is not None
-            encoded = None if held.form.is_decoded else pc.struct_field(images, held.form.payload)
+        for name, check in checks.items():
+            values = records.column(name)
             for place in range(records.num_rows):
                 if self._cancelled.is_set():
                     return
-                if encoded is None:
-                    what = _raw_fault(held, images[place])
-                else:
-                    what = _decode_fault(decoder, encoded[place].as_py(), scratch)
+                what = check(values[place])
                 if what is not None:
                     text = f"{self._where(reader, first + place, keys[place])}, column {name}: {what}"
                     yield self._finding(shard, "sample", text, first + place, keys[place], kind="sample")
@@ -348,18 +343,18 @@ class _SplitCheck:
         )
 
 
-def _decode_fault(decoder: CompiledImage, encoded: bytes | None, scratch: Scratch) -> str | None:
-    if encoded is None:
-        return None
-    try:
-        decoder.decode(encoded, scratch)
-    except (ImageError, ValueError, MemoryError) as error:
-        return str(error)
-    return None
+def _value_check(held: Held, max_pixels: int) -> Callable[[pa.StructScalar], str | None]:
+    """Return what says why a medium's value can't be decoded, for one thread; a missing one can."""
+    form = held.form
+    check = held.medium.decode_check(max_pixels)
 
+    def of_file(value: pa.StructScalar) -> str | None:
+        return check(value[form.payload].as_py()) if value.is_valid and value[form.payload].is_valid else None
 
-def _raw_fault(held: Held, image: pa.StructScalar) -> str | None:
-    if not image.is_valid or not all(image[name].is_valid for name in image):
-        return None
-    nbytes = image[held.form.payload].as_buffer().size
-    return held.medium.sizes_fault(nbytes, [image[name].as_py() for name in held.form.sizes])
+    def of_array(value: pa.StructScalar) -> str | None:
+        if not value.is_valid or not all(value[name].is_valid for name in value):
+            return None
+        nbytes = value[form.payload].as_buffer().size
+        return held.medium.sizes_fault(nbytes, [value[name].as_py() for name in form.sizes])
+
+    return of_array if form.is_decoded else of_file

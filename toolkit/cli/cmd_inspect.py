@@ -61,7 +61,7 @@ def inspect(
     summary = summarise(dataset, split=split, first=samples, scan=scan)
     tokens = token_facts(dataset, split=split, first=samples)
     if json:
-        print_document("toolkit.inspect/1", {**vars(summary), "tokens": tokens})
+        print_document("toolkit.inspect/1", {**summary.document(), "tokens": tokens})
     else:
         print_views([*inspect_views(summary), *tokens_views(tokens)])
 

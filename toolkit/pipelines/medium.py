@@ -7,7 +7,7 @@ steps, and a class Medium in it; how it is stored stands in toolkit.format.media
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -16,13 +16,30 @@ import pyarrow as pa
 from toolkit.format.media import StoredForm, StoredMedium
 from toolkit.pipelines.state import State
 
-__all__ = ["HEAD_BYTES", "Encoder", "Made", "Medium", "Shaping", "UnfitMediumError"]
+__all__ = ["HEAD_BYTES", "Encoder", "Header", "Made", "Medium", "Shaping", "UnfitMediumError"]
 
 HEAD_BYTES = 512  # of a file, that tell whose it is
 
 
 class UnfitMediumError(ValueError):
     """Why bytes are no value of a medium, or can't be decoded or encoded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What is known of a value without decoding it.
+
+    Attributes:
+        format: Its file format, or "raw".
+        text: What it is, in a few words: "640 x 480 JPEG".
+        numbers: The medium's numbers, by name.
+        marks: Those of the medium's marks that it has.
+    """
+
+    format: str
+    text: str
+    numbers: Mapping[str, int | float]
+    marks: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,10 +83,14 @@ class Medium(ABC):
     Attributes:
         stored: How it is stored.
         extensions: The endings of file names that tell it, in lower case and without their dot.
+        numbers: The numbers that each header has.
+        marks: What some headers have, with the words for it.
     """
 
     stored: StoredMedium
     extensions: frozenset[str]
+    numbers: tuple[str, ...]
+    marks: Mapping[str, str]
 
     @abstractmethod
     def begins(self, head: bytes) -> bool:
@@ -78,6 +99,21 @@ class Medium(ABC):
     @abstractmethod
     def check_header(self, payload: bytes | memoryview) -> None:
         """Read no more than a file's header. Raises UnfitMediumError when it hasn't one that can be read."""
+
+    @abstractmethod
+    def header(self, payload: bytes | memoryview) -> Header | None:
+        """Return what a file's header says; None when it can't be read."""
+
+    @abstractmethod
+    def header_of(self, sizes: Sequence[int]) -> Header:
+        """Return what the sizes stored beside a decoded payload say."""
+
+    @abstractmethod
+    def decode_check(self, max_pixels: int) -> Callable[[bytes], str | None]:
+        """Return what decodes a file, for one thread: it says why it can't be decoded, or None.
+
+        Pictures of more than `max_pixels` can't.
+        """
 
     @abstractmethod
     def encoder(self, shaping: Shaping) -> Encoder:

@@ -8,7 +8,8 @@ from toolkit.report.tables import Table, View, table
 from toolkit.report.text import bytes_text, count, number
 
 if TYPE_CHECKING:
-    from toolkit.checks.inspect import FirstSample, ImageFacts, LabelFacts, Spread, Summary
+    from toolkit.checks.inspect import FirstSample, LabelFacts, Summary
+    from toolkit.checks.media import MediumFacts, SampleFacts
 
 __all__ = ["inspect_views"]
 
@@ -29,8 +30,8 @@ def inspect_views(summary: Summary) -> list[View]:
     of = "" if len(summary.chosen) == len(summary.splits) else f", split {', '.join(summary.chosen)}"
     for column, labels in summary.labels.items():
         views += ["", f"classes of {column}{of}: {_classes_text(labels)}", *_classes(labels)]
-    for column, images in summary.images.items():
-        views += ["", f"images of {column}{of}: {_scanned_text(images)}", *_images(images)]
+    for column, facts in summary.media.items():
+        views += ["", f"{facts.plural} of {column}{of}: {_scanned_text(facts)}", *_media(facts)]
     if summary.first:
         views += ["", "first samples", _first(summary.first)]
     return views
@@ -64,34 +65,27 @@ def _classes(labels: LabelFacts) -> list[View]:
     return [*views, f"… and {labels.more:,} more"] if labels.more else views
 
 
-def _scanned_text(images: ImageFacts) -> str:
-    if images.scanned < images.rows:
-        text = f"{images.scanned:,} of {images.rows:,} headers read, evenly spaced: a sample (--scan)"
+def _scanned_text(facts: MediumFacts) -> str:
+    if facts.scanned < facts.rows:
+        text = f"{facts.scanned:,} of {facts.rows:,} headers read, evenly spaced: a sample (--scan)"
     else:
-        text = f"all {images.rows:,} headers read"
-    for amount, what in (
-        (images.missing, "missing"),
-        (images.unreadable, "unreadable"),
-        (images.rotated, "turned by EXIF"),
-    ):
+        text = f"all {facts.rows:,} headers read"
+    marks = [(amount, facts.mark_texts[mark]) for mark, amount in facts.marks.items()]
+    for amount, what in ((facts.missing, "missing"), (facts.unreadable, "unreadable"), *marks):
         if amount:
             text += f", {amount:,} {what}"
     return text
 
 
-def _images(images: ImageFacts) -> list[View]:
-    known: list[tuple[str, Spread | None]] = [
-        ("width", images.width),
-        ("height", images.height),
-        ("bytes", images.bytes),
-    ]
+def _media(facts: MediumFacts) -> list[View]:
+    known = [*facts.numbers.items(), ("bytes", facts.bytes)]
     rows = [[name, *(number(v) for v in (s.min, s.median, s.mean, s.max))] for name, s in known if s is not None]
     views: list[View] = []
     if rows:
         views.append(table(["", "min", "median", "mean", "max"], rows, right={1, 2, 3, 4}))
-    total = sum(images.formats.values())
+    total = sum(facts.formats.values())
     if total:
-        shares = ", ".join(f"{name} {_percent(n, total)}" for name, n in images.formats.items())
+        shares = ", ".join(f"{name} {_percent(n, total)}" for name, n in facts.formats.items())
         views.append(f"formats: {shares}")
     return views
 
@@ -102,18 +96,17 @@ def _percent(part: int, whole: int) -> str:
 
 
 def _first(samples: tuple[FirstSample, ...]) -> Table:
-    labels, images = list(samples[0].labels), list(samples[0].images)
+    labels, media = list(samples[0].labels), list(samples[0].media)
     rows = []
     for sample in samples:
         cells = [sample.split, str(sample.row), sample.key]
         cells += [sample.labels[name] or "-" for name in labels]
-        for name in images:
-            image = sample.images[name]
-            if image is None:
-                cells.append("-")
-            elif image.width is None:
-                cells.append(f"no readable header, {image.bytes:,} bytes")
-            else:
-                cells.append(f"{image.width} x {image.height} {image.format}, {image.bytes:,} bytes")
+        cells += [_cell(sample.media[name]) for name in media]
         rows.append(cells)
-    return table(["split", "row", "key", *labels, *images], rows, right={1})
+    return table(["split", "row", "key", *labels, *media], rows, right={1})
+
+
+def _cell(facts: SampleFacts) -> str:
+    if facts.bytes is None:
+        return "-"
+    return f"{'no readable header' if facts.header is None else facts.header.text}, {facts.bytes:,} bytes"

@@ -94,15 +94,15 @@ def test_frameworks(packed: tuple[Path, Path], output: str) -> None:
 
 
 def test_what_is_told_of_them(packed: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
-    keep, raw = (summarise(str(path)).images["image"] for path in packed)
-    assert (raw.formats, raw.unreadable, raw.missing, raw.rotated) == ({"raw": 23}, 0, 0, 0)
-    assert (raw.width, raw.height) == (keep.width, keep.height)
+    keep, raw = (summarise(str(path)).media["image"] for path in packed)
+    assert (raw.formats, raw.unreadable, raw.missing, raw.marks) == ({"raw": 23}, 0, 0, {"rotated": 0})
+    assert raw.numbers == keep.numbers
+    assert raw.numbers["width"] is not None
     sizes = [toolkit.open(packed[1])[i]["image"].nbytes for i in range(23)]
     assert raw.bytes is not None
     assert (raw.bytes.min, raw.bytes.max) == (min(sizes), max(sizes))
-    first = summarise(str(packed[1]), first=1).first[0].images["image"]
-    assert first is not None
-    assert (first.width, first.height, first.format, first.bytes) == (80, 60, "raw", 80 * 60 * 3)
+    first = summarise(str(packed[1]), first=1).first[0].media["image"]
+    assert first.document() == {"width": 80, "height": 60, "format": "raw", "bytes": 80 * 60 * 3}
     capsys.readouterr()
     assert run(["inspect", str(packed[1])]) == 0
     assert "80 x 60 raw, 14,400 bytes" in capsys.readouterr().out
@@ -156,9 +156,9 @@ def test_missing_images(commit_rows: Commit, tmp_path: Path) -> None:
     assert [image is None for image in images] == [False, True, True, False]
     with pytest.raises(SampleError, match=r"row 1, key 'k1'.*the value is missing"):
         batches(root, "cropped", shuffle="none", threads=1)
-    facts = summarise(str(root)).images["image"]
+    facts = summarise(str(root)).media["image"]
     assert (facts.missing, facts.formats) == (2, {"raw": 2})
-    assert summarise(str(root)).first[1].images == {"image": None}
+    assert summarise(str(root)).first[1].media["image"].document() is None
     assert verify(root, level=Level.FULL, decode=True, jobs=1).findings == []
 
 

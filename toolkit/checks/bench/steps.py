@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from toolkit.checks.bench.case import BenchCase
+from toolkit.format.media import IMAGE
 from toolkit.format.schema import Column, Kind
 from toolkit.loader.api import Dataset
 from toolkit.loader.loader import Loader
@@ -48,7 +49,7 @@ def case_loader(case: BenchCase, dataset: Dataset) -> Loader | TokenStream:
 
 def case_pipeline(case: BenchCase, columns: Sequence[Column]) -> Pipeline | None:
     """Return decode, resize, crop and normalize for each image column; None when the case doesn't decode."""
-    images = [column.name for column in columns if column.kind is Kind.IMAGE]
+    images = [column.name for column in columns if column.kind is IMAGE.kind]
     if not case.decode or not images:
         return None
     return pipeline(

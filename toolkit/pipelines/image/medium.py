@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from types import MappingProxyType
 
-from toolkit._native.image.program import UNSUPPORTED, ImageError, probe
+from toolkit._native.image.program import UNSUPPORTED, ImageError, Scratch, probe
 from toolkit.format.media import IMAGE, StoredForm
+from toolkit.pipelines.image.compiled import CompiledImage
+from toolkit.pipelines.image.decode_step import DecodeImage
 from toolkit.pipelines.image.encode import ImageEncoder
 from toolkit.pipelines.image.formats import NotAPictureError, find_format, open_picture
-from toolkit.pipelines.medium import Medium, Shaping, UnfitMediumError
+from toolkit.pipelines.image.pil_messages import heard
+from toolkit.pipelines.medium import Header, Medium, Shaping, UnfitMediumError
 from toolkit.pipelines.state import State, ValueKind
 
 __all__ = ["ImageMedium"]
@@ -28,6 +32,9 @@ class ImageMedium(Medium):
         }
     )
 
+    numbers = ("width", "height")
+    marks = MappingProxyType({"rotated": "turned by EXIF"})
+
     def begins(self, head: bytes) -> bool:
         """Tell whether one of the formats that are decoded begins so."""
         return find_format(head) is not None
@@ -46,6 +53,41 @@ class ImageMedium(Medium):
         except NotAPictureError as error:
             raise UnfitMediumError(str(error)) from error
 
+    def header(self, payload: bytes | memoryview) -> Header | None:
+        """Return size, format, and whether EXIF turns it; width and height are as stored, before that."""
+        if payload[:3] == _JPEG_MAGIC:
+            try:
+                width, height, _, orientation, _ = probe(payload)
+            except ImageError:
+                return None
+            return _header("JPEG", width, height, orientation > 1)
+        from PIL import ExifTags
+
+        try:
+            with open_picture(payload) as image, heard():
+                turned = image.getexif().get(ExifTags.Base.Orientation, 1) in range(2, 9)
+                return _header(image.format or "?", image.width, image.height, turned)
+        except Exception:  # PIL's plugins raise whatever damaged bytes lead them to
+            return None
+
+    def header_of(self, sizes: Sequence[int]) -> Header:
+        """Return the size of raw pixels; nothing is to turn any more."""
+        height, width, _ = sizes
+        return _header("raw", width, height, False)
+
+    def decode_check(self, max_pixels: int) -> Callable[[bytes], str | None]:
+        """Return what decodes as a pipeline does."""
+        program, scratch = CompiledImage("", [DecodeImage(max_pixels=max_pixels)]), Scratch()
+
+        def check(encoded: bytes) -> str | None:
+            try:
+                program.decode(encoded, scratch)
+            except (ImageError, ValueError, MemoryError) as error:
+                return str(error)
+            return None
+
+        return check
+
     def encoder(self, shaping: Shaping) -> ImageEncoder:
         """Return what keeps files, or stores JPEGs or pixels."""
         return ImageEncoder(shaping)
@@ -62,3 +104,8 @@ class ImageMedium(Medium):
         if nbytes != height * width * channels:
             return f"{nbytes} bytes of pixels for a raw image of {height} x {width} x {channels}"
         return None
+
+
+def _header(name: str, width: int, height: int, turned: bool) -> Header:
+    marks = frozenset({"rotated"} if turned else ())
+    return Header(name, f"{width} x {height} {name}", {"width": width, "height": height}, marks)
