@@ -7,8 +7,6 @@ from types import MappingProxyType
 
 from toolkit._native.image.program import UNSUPPORTED, ImageError, Scratch, probe
 from toolkit.format.media import IMAGE, StoredForm
-from toolkit.pipelines.image.compiled import CompiledImage
-from toolkit.pipelines.image.decode_step import DecodeImage
 from toolkit.pipelines.image.encode import ImageEncoder
 from toolkit.pipelines.image.formats import NotAPictureError, find_format, open_picture
 from toolkit.pipelines.image.pil_messages import heard
@@ -77,6 +75,10 @@ class ImageMedium(Medium):
 
     def decode_check(self, max_pixels: int) -> Callable[[bytes], str | None]:
         """Return what decodes as a pipeline does."""
+        # Late: a pack does without, and starts sooner.
+        from toolkit.pipelines.image.compiled import CompiledImage
+        from toolkit.pipelines.image.decode_step import DecodeImage
+
         program, scratch = CompiledImage("", [DecodeImage(max_pixels=max_pixels)]), Scratch()
 
         def check(encoded: bytes) -> str | None:
