@@ -2,7 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "image/program/image.h"
+#include "image/program/ops.h"
+#include "image/program/program.h"
 
 #define OP_PARAMS 32 /* numbers of a step's parameters, at most */
 

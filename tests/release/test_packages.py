@@ -112,7 +112,7 @@ def test_an_sdist_has_every_source_and_nothing_made(sdist: Path) -> None:
     with tarfile.open(sdist) as file:
         names = {name.partition("/")[2] for name in file.getnames()}
     native = {str(path.relative_to(ROOT)) for path in (ROOT / "toolkit/_native").rglob("*")}
-    wanted = {name for name in native if name.endswith((".py", ".pyx", ".pxd", ".pyi", ".c", ".h"))}
+    wanted = {name for name in native if name.endswith((".py", ".pyx", ".pxd", ".pxi", ".pyi", ".c", ".h"))}
     assert len(wanted) > 40
     there = {name for name in names if name.startswith("toolkit/_native/") and Path(name).suffix}
     assert there == wanted

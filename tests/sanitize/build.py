@@ -35,7 +35,7 @@ def _stamp(paths: Iterable[Path], *words: str) -> str:
 
 
 def _sources() -> list[Path]:
-    return [path for path in NATIVE.rglob("*") if path.suffix in (".pyx", ".pxd", ".h", ".c")]
+    return [path for path in NATIVE.rglob("*") if path.suffix in (".pyx", ".pxd", ".pxi", ".h", ".c")]
 
 
 def _is_current(stamp_file: Path, stamp: str) -> bool:

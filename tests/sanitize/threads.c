@@ -17,6 +17,8 @@
 #include "shards/body/guard.h"
 #include "image/encode/encode.h"
 #include "../fuzz/ops.h"
+#include "image/program/choice.h"
+#include "image/program/run.h"
 
 #define THREADS 8
 #define LENGTH (5 * TK_CHUNK_BYTES + 100)

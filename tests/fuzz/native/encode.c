@@ -3,16 +3,17 @@
 #include <string.h>
 
 #include "image/encode/encode.h"
-#include "image/program/image.h"
+#include "image/program/jpeg.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static enc_buffer out;
-    static img_scratch *scratch;
+    static img_jpeg *jpeg;
+    static img_room room = {.most = INT64_MAX};
     if (size < 4)
         return 0;
-    if (scratch == NULL)
-        scratch = img_scratch_new();
+    if (jpeg == NULL)
+        jpeg = img_jpeg_new(&room);
     const int64_t height = 1 + data[0] % 80, width = 1 + data[1] % 80;
     const int quality = 1 + data[2] % 100;
     uint8_t *pixels = malloc((size_t)(height * width * 3));
@@ -22,9 +23,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     img_header header;
     if (enc_jpeg(&out, pixels, height, width, quality, message) != ENC_OK)
         abort();
-    if (img_jpeg_open(scratch, out.data, (int64_t)out.used, 6400, &header, message) != IMG_OK)
+    if (img_jpeg_open(jpeg, out.data, (int64_t)out.used, 6400, &header, message) != 0)
         abort();
-    img_jpeg_close(scratch);
+    img_jpeg_close(jpeg);
     if (header.height != height || header.width != width)
         abort();
     free(pixels);

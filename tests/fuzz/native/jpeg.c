@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "../ops.h"
+#include "image/program/choice.h"
+#include "image/program/run.h"
 
 #define SIDE 4096
 #define MOST_PIXELS 40000
@@ -33,7 +35,7 @@ static int decode(const img_program *program, const uint8_t *data, int64_t lengt
         memset(out, 0xA5, (size_t)*bytes);
         status = img_run_open(program, scratch, &header, 5, out, height, width, message);
     }
-    img_jpeg_close(scratch);
+    img_jpeg_close(scratch->jpeg);
     if (status != IMG_OK && status != IMG_CUT)
         *bytes = 0;
     return status;

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "image/program/image.h"
+#include "image/program/markers.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "../ops.h"
+#include "image/program/choice.h"
+#include "image/program/run.h"
 
 #define MOST_PIXELS 60000
 #define MOST_OPS 24

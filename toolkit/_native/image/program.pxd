@@ -2,7 +2,7 @@
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
-cdef extern from "image/program/image.h" nogil:
+cdef extern from "image/program/base.h" nogil:
     enum:
         IMG_OK
         IMG_NOT_JPEG
@@ -15,14 +15,28 @@ cdef extern from "image/program/image.h" nogil:
         IMG_MESSAGE
         IMG_MAX_PIXELS
         IMG_MAX_SIDE
-        IMG_MAX_OPS
-        IMG_MAX_DEPTH
         IMG_MAX_SCANS
 
+cdef extern from "image/program/buffer.h" nogil:
+    ctypedef struct img_room:
+        int64_t used, most, wanted
+
+    ctypedef struct img_buffer:
+        uint8_t *data
+        size_t size
+        img_room *room
+
+    int img_reserve(img_buffer *buffer, uint64_t size)
+
+cdef extern from "image/program/choice.h" nogil:
+    ctypedef struct img_kernels:
+        const char *name
+
+    int img_choose_kernels(const char *name)
+    const img_kernels *img_current_kernels()
+
+cdef extern from "image/program/layout.h" nogil:
     enum:
-        IMG_RGB
-        IMG_GRAY
-        IMG_RGBA
         IMG_U8
         IMG_I16
         IMG_U16
@@ -35,18 +49,35 @@ cdef extern from "image/program/image.h" nogil:
         IMG_F32
         IMG_F64
 
-    ctypedef struct img_room:
-        int64_t used, most, wanted
+    ctypedef struct img_layout:
+        int32_t dtype, chw, channels, normalise
+        int64_t item
+        float scale[4]
+        float bias[4]
 
-    ctypedef struct img_buffer:
-        uint8_t *data
-        size_t size
-        img_room *room
+cdef extern from "image/program/decoding.h" nogil:
+    ctypedef struct img_window:
+        int64_t top, left, height, width
 
-    ctypedef struct img_scratch:
-        img_room room
-        int64_t own
+    ctypedef struct img_decoding:
+        int eighths, fast, channels
 
+cdef extern from "image/program/jpeg.h" nogil:
+    ctypedef struct img_jpeg
+
+    ctypedef struct img_header:
+        int64_t height, width
+        int components, orientation, progressive
+
+    int img_jpeg_open(img_jpeg *jpeg, const uint8_t *data, int64_t length, int64_t max_pixels,
+                      img_header *header, char *message)
+    int img_jpeg_start(img_jpeg *jpeg, const img_decoding *how, const img_window *window, char *message)
+    int img_jpeg_row(img_jpeg *jpeg, const uint8_t **row, char *message)
+    void img_jpeg_again(img_jpeg *jpeg)
+    void img_jpeg_close(img_jpeg *jpeg)
+    int64_t img_jpeg_own_decodes(const img_jpeg *jpeg)
+
+cdef extern from "image/program/op.h" nogil:
     ctypedef enum img_form:
         IMG_AXIS
         IMG_POINT
@@ -84,6 +115,18 @@ cdef extern from "image/program/image.h" nogil:
         const char *(*check)(const void *params)
         void (*follow)(const void *params, img_shape *shape)
 
+cdef extern from "image/program/ops.h" nogil:
+    const img_op_kind *img_op_kind_at(int64_t i)
+    const img_op_kind *img_find_op_kind(const char *name)
+
+cdef extern from "image/program/program.h" nogil:
+    enum:
+        IMG_MAX_OPS
+        IMG_MAX_DEPTH
+        IMG_RGB
+        IMG_GRAY
+        IMG_RGBA
+
     ctypedef struct img_chain
 
     ctypedef struct img_op:
@@ -98,50 +141,27 @@ cdef extern from "image/program/image.h" nogil:
         const img_op *ops
         int64_t count
 
-    ctypedef struct img_layout:
-        int32_t dtype, chw, channels, normalise
-        int64_t item
-        float scale[4]
-        float bias[4]
-
     ctypedef struct img_program:
         img_chain steps
         img_layout layout
         int64_t max_pixels, max_bytes
         int32_t mode, exif, icc, fast, tolerant
 
-    ctypedef struct img_header:
-        int64_t height, width
-        int components, orientation, progressive
+cdef extern from "image/program/scratch.h" nogil:
+    ctypedef struct img_scratch:
+        img_room room
+        img_jpeg *jpeg
 
+    img_scratch *img_scratch_new()
+    void img_scratch_free(img_scratch *scratch)
+    int64_t img_scratch_bytes(const img_scratch *scratch)
+
+cdef extern from "image/program/run.h" nogil:
     ctypedef struct img_pixels:
         const uint8_t *data
         int64_t height, width
         int channels
 
-    ctypedef struct img_decoding:
-        int eighths, fast, channels
-
-    ctypedef struct img_window:
-        int64_t top, left, height, width
-
-    ctypedef struct img_kernels:
-        const char *name
-
-    const img_op_kind *img_op_kind_at(int64_t i)
-    const img_op_kind *img_find_op_kind(const char *name)
-    img_scratch *img_scratch_new()
-    void img_scratch_free(img_scratch *scratch)
-    int64_t img_scratch_bytes(const img_scratch *scratch)
-    int img_reserve(img_buffer *buffer, uint64_t size)
-    int img_choose_kernels(const char *name)
-    const img_kernels *img_current_kernels()
-    int img_jpeg_open(img_scratch *scratch, const uint8_t *data, int64_t length, int64_t max_pixels,
-                      img_header *header, char *message)
-    int img_jpeg_start(img_scratch *scratch, const img_decoding *how, const img_window *window, char *message)
-    int img_jpeg_row(img_scratch *scratch, const uint8_t **row, char *message)
-    void img_jpeg_again(img_scratch *scratch)
-    void img_jpeg_close(img_scratch *scratch)
     int img_open(const img_program *program, img_scratch *scratch, const uint8_t *data, int64_t length,
                  img_header *header, char *message)
     int img_result_size(const img_program *program, img_scratch *scratch, int64_t height, int64_t width, uint64_t key,

@@ -9,10 +9,9 @@ bilinear, up to 50 at hard edges with bicubic and lanczos); the oracles are in `
     numpy.asarray(picture)                                                       # without scale: uint8 HWC
     numpy.asarray(picture).transpose(2, 0, 1) * scale + bias                     # with scale: float32 CHW
 
-Steps stand in the table of ops.h; plan.c folds them into stages, run.c runs these row by row. Decoding is in jpeg.c (libjpeg-turbo),
-baseline.c and huffman.c (most JPEGs) and exif.c; resize in axis.c, resample.c and
-x86.c after Pillow and Pillow-SIMD; layout and dtype in pack.c. Pictures that are no
-JPEG get a status; the caller decodes them with PIL.
+Steps stand in the table of ops.h; plan.c folds them into stages, rows.c runs these row by row. Decoding is in jpeg.c
+(libjpeg-turbo), baseline.c and scan.c (most JPEGs) and markers.c; resize in axis.c, resample.c and x86.c after Pillow and
+Pillow-SIMD; layout and dtype in layout.c. Pictures that are no JPEG get a status; the caller decodes them with PIL.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t, uintptr_t
@@ -53,163 +52,23 @@ if img_choose_kernels(b"") != 0:
     raise ImportError("toolkit._native.image.program: no set of loops runs on this machine")
 
 
-class ImageError(ValueError):
-    """A picture that could not be decoded or transformed.
-
-    Attributes:
-        status: NOT_JPEG, UNSUPPORTED, TRUNCATED, CORRUPT, TOO_LARGE or NO_MEMORY.
-    """
-
-    def __init__(self, status, message):
-        super().__init__(status, message)
-        self.status = status
-
-    def __str__(self):
-        return self.args[1]
-
-
-cdef int _probe(const uint8_t *data, int64_t length, img_scratch *scratch, img_header *header, char *message) noexcept nogil:
-    cdef int status = img_jpeg_open(scratch, data, length, IMG_MAX_PIXELS, header, message)
-    img_jpeg_close(scratch)
-    return status
-
-
-# Both return the sample that wants more memory than the scratch may take, or `count`.
-cdef int64_t _run(const img_program *program, img_scratch *scratch, const uint64_t *addresses, const int64_t *lengths,
-                  const uint64_t *keys, const uint64_t *outs, int64_t out_h, int64_t out_w, int32_t *statuses,
-                  char *messages, int64_t first, int64_t count) noexcept nogil:
-    cdef int64_t i
-    for i in range(first, count):
-        messages[i * IMG_MESSAGE] = 0
-        statuses[i] = img_run_jpeg(program, scratch, <const uint8_t *><uintptr_t>addresses[i], lengths[i],
-                                   keys[i] if keys != NULL else 0, <void *><uintptr_t>outs[i], out_h, out_w,
-                                   messages + i * IMG_MESSAGE)
-        if statuses[i] == IMG_NO_MEMORY and scratch.room.wanted > 0:
-            return i
-    return count
-
-
-cdef int64_t _run_raw(const img_program *program, img_scratch *scratch, const uint64_t *addresses,
-                      const int64_t *sizes, const uint64_t *keys, const uint64_t *outs, int64_t out_h, int64_t out_w,
-                      int32_t *statuses, char *messages, int64_t first, int64_t count) noexcept nogil:
-    cdef int64_t i
-    cdef img_pixels pixels
-    for i in range(first, count):
-        messages[i * IMG_MESSAGE] = 0
-        pixels.data = <const uint8_t *><uintptr_t>addresses[i]
-        pixels.height, pixels.width, pixels.channels = sizes[3 * i], sizes[3 * i + 1], <int>sizes[3 * i + 2]
-        statuses[i] = img_run_pixels(program, scratch, &pixels, keys[i] if keys != NULL else 0,
-                                     <void *><uintptr_t>outs[i], out_h, out_w, messages + i * IMG_MESSAGE)
-        if statuses[i] == IMG_NO_MEMORY and scratch.room.wanted > 0:
-            return i
-    return count
-
-
-cdef class Scratch:
-    """The memory one thread decodes with: grows to what the largest picture needed, kept from call to call.
-
-    Owns its memory until it is dropped. One call at a time may use it; a second one raises RuntimeError.
-
-    Attributes:
-        room: None, or what is called before it grows above `limit`, with the bytes that it would have then, libjpeg's
-            included. It returns None, and `limit` is that; or why not: the picture is then refused as TOO_LARGE.
-
-    Raises:
-        MemoryError: There is no memory for it.
-    """
-
-    cdef img_scratch *memory
-    cdef img_buffer messages
-    cdef int64_t message_count
-    cdef bint busy
-    cdef public object room
-
-    def __cinit__(self):
-        self.memory = img_scratch_new()
-        if self.memory == NULL:
-            raise MemoryError("no memory for a Scratch")
-        self.messages.room = &self.memory.room
-
-    def __dealloc__(self):
-        img_scratch_free(self.memory)
-        free(self.messages.data)
-
-    @property
-    def nbytes(self):
-        """Bytes it holds between calls. While a call runs, libjpeg holds some more (progressive: 6 bytes a pixel)."""
-        return img_scratch_bytes(self.memory)
-
-    @property
-    def limit(self):
-        """Bytes that it may grow to without asking `room`."""
-        return self.memory.room.most
-
-    @limit.setter
-    def limit(self, int64_t nbytes):
-        self.memory.room.most = nbytes
-
-    @property
-    def own_decodes(self):
-        """Pictures that toolkit's decoder for sequential JPEGs has decoded; libjpeg-turbo has decoded the others."""
-        return self.memory.own
-
-    def message(self, int64_t index):
-        """Return what went wrong with a sample of the latest `run` ("" when nothing did).
-
-        Raises:
-            IndexError: The latest `run` had no such sample.
-        """
-        if index < 0 or index >= self.message_count:
-            raise IndexError(f"no sample {index} in a call of {self.message_count} samples")
-        return (<bytes>(<const char *>self.messages.data + index * IMG_MESSAGE)).decode("utf-8", "replace")
-
-    cdef int enter(self, int64_t message_count) except -1:
-        if self.busy:
-            raise RuntimeError("this Scratch is in use by another call; give each thread its own")
-        while img_reserve(&self.messages, <uint64_t>message_count * IMG_MESSAGE) != IMG_OK:
-            refused = self.ask() if self.wants_memory() else "no memory for the messages of a Scratch"
-            if refused is not None:
-                raise MemoryError(refused)
-        memset(self.messages.data, 0, <size_t>(message_count * IMG_MESSAGE))
-        self.message_count = message_count
-        self.busy = True
-        return 0
-
-    cdef bint wants_memory(self) noexcept:
-        return self.memory.room.wanted > 0
-
-    cdef object ask(self):
-        """Ask for the memory that is wanted; return why there is none."""
-        cdef int64_t wanted = self.memory.room.wanted
-        self.memory.room.wanted = 0
-        refused = self.room(wanted) if self.room is not None else None
-        if refused is None:
-            self.memory.room.most = max(self.memory.room.most, wanted)
-        return refused
-
-    cdef bint is_granted(self, int64_t i) except -1:
-        """Ask for the memory that sample `i` wants; where there is none, its message says why."""
-        refused = self.ask()
-        if refused is None:
-            return True
-        text = refused.encode()[: IMG_MESSAGE - 1]
-        memcpy(self.messages.data + i * IMG_MESSAGE, <const char *>text, len(text) + 1)
-        return False
-
-    cdef void leave(self) noexcept:
-        self.busy = False
+include "program/errors.pxi"
+include "program/scratch.pxi"
+include "program/steps.pxi"
+include "program/probing.pxi"
+include "program/batches.pxi"
 
 
 cdef class ImageProgram:
     """A frozen list of steps; any number of threads may run one, each with its own Scratch.
 
     Args:
-        ops: The steps, in order, each
-            (name, {field: value, ...}); op_table() lists them, and the files of program/ops/ say what each takes.
-            ("maybe", {"p", "id"}, steps) takes its steps where draw 0 is below p; ("one_of", {"weights", "id"}, [steps, ...])
-            those of one branch: the first whose share of the weights, with all before it, lies above draw 0.
-            They mean what toolkit/pipelines/image/steps.py says. A range is (low, high), or None where a step may lack it;
-            id is a random step's uint64, folded into the sample's key. Without steps pictures are only decoded.
+        ops: The steps, in order, each (name, {field: value}): op_table() lists them, and the files of program/ops/ say what
+            each takes. A range is (low, high), or None where a step may lack it; `id` is a random step's uint64, folded into
+            the sample's key. Without steps pictures are only decoded.
+            ("maybe", {"p": .., "id": ..}, steps) takes its steps where draw 0 is below p.
+            ("one_of", {"weights": .., "id": ..}, [steps, ...]) takes the first of its branches whose share of the weights,
+            with those before it, is above draw 0.
         mode: "rgb", "gray" or "rgba": what pictures are decoded to.
         dtype: Of the results; "bfloat16" comes as uint16. Values out of its range become its nearest.
         layout: "hwc" or "chw".
@@ -227,16 +86,15 @@ cdef class ImageProgram:
     """
 
     cdef img_program program
-    cdef list blocks
+    cdef _Steps steps
     cdef readonly tuple ops
     cdef readonly object output_dtype
-    cdef readonly bint random
     cdef int64_t out_h, out_w
 
     def __cinit__(self, ops, *, str mode="rgb", str dtype="uint8", str layout="hwc", scale=None, bias=None,
                   max_pixels=1 << 27, max_bytes=2**63 - 1, bint exif=True, bint icc=False, bint fast=False,
                   bint tolerant=False):
-        self.ops, self.blocks = tuple(tuple(op) for op in ops), []
+        self.ops = tuple(tuple(op) for op in ops)
         if (scale is None) != (bias is None):
             raise ValueError("scale and bias go together: give both or neither")
         if not 1 <= max_pixels <= MAX_PIXELS:
@@ -252,7 +110,10 @@ cdef class ImageProgram:
         self.output_dtype = np.dtype(item)
         self.program.layout.item = self.output_dtype.itemsize
         self.program.layout.chw = layout == "chw"
-        self._add_steps()
+        self.steps = _Steps(self.ops, self.program.layout.channels, max_pixels)
+        self.program.steps = self.steps.chain
+        self.program.layout.channels = self.steps.shape.channels
+        self.out_h, self.out_w = self.steps.shape.height, self.steps.shape.width
         self.program.layout.normalise = scale is not None
         channels = self.program.layout.channels
         for c, (factor, offset) in enumerate(zip(_floats(scale, channels, "scale", 1.0),
@@ -260,92 +121,10 @@ cdef class ImageProgram:
             self.program.layout.scale[c] = factor
             self.program.layout.bias[c] = offset
 
-    cdef int _add_steps(self) except -1:
-        """Fill the steps, and know the result's channels, and its size where it does not depend on the picture."""
-        cdef img_shape shape
-        shape.height, shape.width, shape.channels = 0, 0, self.program.layout.channels
-        count = self._add_chain(&self.program.steps, self.ops, "", 0, &shape)
-        if count > MAX_OPS:
-            raise ValueError(f"{count} steps are more than {MAX_OPS}")
-        self.out_h, self.out_w, self.program.layout.channels = shape.height, shape.width, shape.channels
-        return 0
-
-    cdef int _add_chain(self, img_chain *chain, object given, str where, int depth, img_shape *shape) except -1:
-        """Fill a chain; return the most steps that a picture passes through."""
-        cdef img_op *op
-        if not isinstance(given, (tuple, list)):
-            raise ValueError(f"{where}steps must be a list, not {given!r}")
-        op = <img_op *>self._take(len(given) * sizeof(img_op))
-        chain.ops, chain.count = op, len(given)
-        passes = 0
-        for i, one in enumerate(given):
-            at = f"{where}step {i + 1}"
-            one = tuple(one)
-            if len(one) < 2 or not isinstance(one[0], str) or not isinstance(one[1], dict):
-                raise ValueError(f"{at} must be (name, fields), not {one}")
-            if one[0] in ("maybe", "one_of"):
-                passes += self._add_branch(op, one, f"{at} ({one[0]})", depth, shape)
-            else:
-                self._add_op(op, one, at, shape)
-                passes += 1
-            op += 1
-        return passes
-
-    cdef int _add_op(self, img_op *op, tuple given, str where, img_shape *shape) except -1:
-        if len(given) != 2:
-            raise ValueError(f"{where} must be (name, fields), not {given}")
-        name, fields = given
-        op.kind = img_find_op_kind(name.encode())
-        if op.kind == NULL:
-            raise ValueError(f"{where}: no step is called {name!r}: there are {', '.join(op_table())}, maybe, one_of")
-        try:
-            _fill_op(op, <uint8_t *>self._take(op.kind.params_size), fields)
-        except ValueError as error:
-            raise ValueError(f"{where} ({name}): {error}") from error
-        self.random |= op.kind.draws
-        if op.kind.follow != NULL:
-            op.kind.follow(op.params, shape)
-        if shape.height * shape.width > self.program.max_pixels:
-            raise ValueError(
-                f"{where} ({name}): results of {shape.height}x{shape.width} have more than "
-                f"max_pixels={self.program.max_pixels}"
-            )
-        return 0
-
-    cdef int _add_branch(self, img_op *op, tuple given, str where, int depth, img_shape *shape) except -1:
-        """Fill a branch; return the most steps of a way through it."""
-        cdef img_chain *ways
-        cdef double *limits
-        cdef img_shape before = shape[0], after
-        if depth == MAX_DEPTH:
-            raise ValueError(f"{where}: branches lie within each other more than {MAX_DEPTH} deep")
-        try:
-            chains, bounds = _ways_of(given)
-            op.id = _id_of(given[1])
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"{where}: {error}") from error
-        ways = <img_chain *>self._take(len(chains) * sizeof(img_chain))
-        limits = <double *>self._take(len(chains) * sizeof(double))
-        op.kind, op.ways, op.limits, op.way_count = NULL, ways, limits, len(chains)
-        self.random = True
-        most = 0
-        for i, chain in enumerate(chains):
-            limits[i] = bounds[i]
-            after = before
-            most = max(most, self._add_chain(&ways[i], chain, f"{where}, branch {i + 1}, ", depth + 1, &after))
-            if i == 0 and given[0] == "one_of":
-                shape[0] = after
-            if after.channels != shape.channels:
-                raise ValueError(f"{where}: results have {shape.channels} channels or {after.channels}, as it is drawn")
-            if after.height != shape.height or after.width != shape.width:
-                shape.height = shape.width = 0
-        return most
-
-    cdef void *_take(self, size_t size) except NULL:
-        """Take zeroed memory that lives as long as the program."""
-        cdef _Block block = _Block(max(size, 1))
-        self.blocks.append(block)
-        return block.data
+    @property
+    def random(self):
+        """Whether a step draws, so that every sample needs a key."""
+        return self.steps.random
 
     @property
     def output_shape(self):
@@ -505,7 +284,7 @@ cdef class ImageProgram:
                 _raise_for(status, message)
             text = (<bytes>message).decode("utf-8", "replace")
         finally:
-            img_jpeg_close(scratch.memory)
+            img_jpeg_close(scratch.memory.jpeg)
             scratch.leave()
         if status == IMG_CUT and warn is not None:
             warn(text)
@@ -567,7 +346,7 @@ cdef class ImageProgram:
         return out
 
     cdef uint64_t _key(self, key) except? 0:
-        if key is None and self.random:
+        if key is None and self.steps.random:
             raise ValueError("a step is random: give the sample's key")
         return 0 if key is None else key
 
@@ -585,7 +364,7 @@ cdef class ImageProgram:
                 f"all arrays must be of one length, not {count}, {inputs}, {outs.shape[0]}, {statuses.shape[0]}"
                 + (f" and {keys.shape[0]}" if keys is not None else "")
             )
-        if keys is None and self.random:
+        if keys is None and self.steps.random:
             raise ValueError("a step is random: give the samples' keys")
         if self.out_h == 0:
             raise ValueError("sizes depend on the picture, so results have no fixed size; use decode or apply")
@@ -596,206 +375,6 @@ cdef class ImageProgram:
             if outs[i] == 0:
                 raise ValueError(f"sample {i} has no valid place")
         return 0
-
-
-def probe(const uint8_t[::1] data not None):
-    """Read the header of a JPEG.
-
-    Args:
-        data: uint8 (n,), bytes of the JPEG, at least up to the first scan.
-
-    Returns:
-        (width, height, components, orientation, progressive): sizes as stored, before the orientation (1 .. 8, from EXIF
-        or XMP as PIL reads it).
-
-    Raises:
-        ImageError: The bytes are no JPEG that can be decoded; see its status.
-        MemoryError: There is no memory for a decoder.
-    """
-    cdef img_header header
-    cdef char message[IMG_MESSAGE]
-    cdef int status
-    cdef Scratch scratch = Scratch()
-    cdef int64_t length = data.shape[0]
-    cdef const uint8_t *bytes_ = &data[0] if length > 0 else NULL
-    with nogil:
-        status = _probe(bytes_, length, scratch.memory, &header, message)
-    _raise_for(status, message)
-    return header.width, header.height, header.components, header.orientation, bool(header.progressive)
-
-
-def _decode_eighth(const uint8_t[::1] data not None, Scratch scratch not None):
-    """Decode a whole JPEG at an eighth of its size with libjpeg-turbo and drop the pixels: what benchmarks call the floor,
-    since Huffman decoding can't be skipped. Raises ImageError.
-    """
-    cdef char *message
-    cdef int status
-    cdef img_header header
-    cdef img_decoding how
-    cdef img_window window
-    cdef const uint8_t *row
-    cdef int64_t i = 0, length = data.shape[0]
-    cdef const uint8_t *bytes_ = &data[0] if length > 0 else NULL
-    how.eighths, how.fast, how.channels = 1, 0, 4
-    scratch.enter(1)
-    message = <char *>scratch.messages.data
-    with nogil:
-        status = img_jpeg_open(scratch.memory, bytes_, length, IMG_MAX_PIXELS, &header, message)
-        if status == IMG_OK:
-            img_jpeg_again(scratch.memory)
-            window.top = window.left = 0
-            window.height, window.width = (header.height + 7) // 8, (header.width + 7) // 8
-            status = img_jpeg_start(scratch.memory, &how, &window, message)
-        while status == IMG_OK and i < window.height:
-            status = img_jpeg_row(scratch.memory, &row, message)
-            i += 1
-        img_jpeg_close(scratch.memory)
-    scratch.leave()
-    _raise_for(status, message)
-
-
-def simd_level():
-    """Return the name of the loops in use: "avx512", "avx2" or "generic"."""
-    return img_current_kernels().name.decode("ascii")
-
-
-def _set_simd_level(str name not None):
-    """Use other loops, for all threads ("" = the best); for tests. Raises ValueError when they cannot run here."""
-    if img_choose_kernels(name.encode()) != 0:
-        raise ValueError(f"no loops {name!r} on this machine")
-
-
-cdef int64_t _failed(int32_t[::1] statuses) noexcept:
-    cdef int64_t i, failed = 0
-    for i in range(statuses.shape[0]):
-        failed += statuses[i] != IMG_OK
-    return failed
-
-
-cdef int _raise_for(int status, const char *message) except -1:
-    if status != IMG_OK:
-        raise ImageError(status, (<bytes>message).decode("utf-8", "replace"))
-    return 0
-
-
-cdef class _Block:
-    """Zeroed memory that is freed with it."""
-
-    cdef void *data
-
-    def __cinit__(self, size_t size):
-        self.data = calloc(1, size)
-        if self.data == NULL:
-            raise MemoryError("no memory for an ImageProgram")
-
-    def __dealloc__(self):
-        free(self.data)
-
-
-cdef int _fill_op(img_op *op, uint8_t *params, dict given) except -1:
-    """Fill the parameters of an op, whose kind is known, with what was given."""
-    cdef const img_field *field = op.kind.fields
-    cdef const char *refused = NULL
-    names = set()
-    while field.name != NULL:
-        name = field.name.decode()
-        if name not in given:
-            raise ValueError(f"{name} is missing")
-        try:
-            _fill_field(field, params + field.offset, given[name])
-        except (TypeError, ValueError, OverflowError) as error:
-            raise ValueError(f"{name} {error}") from error
-        names.add(name)
-        field += 1
-    if op.kind.draws:
-        names.add("id")
-        op.id = _id_of(given)
-    for name in given:
-        if name not in names:
-            raise ValueError(f"no field is called {name!r}: there are {', '.join(sorted(names))}")
-    if op.kind.check != NULL:
-        refused = op.kind.check(params)
-    if refused != NULL:
-        raise ValueError(refused.decode())
-    op.params = params
-    return 0
-
-
-def _ways_of(given):
-    """Return the chains of a branch, and the limit below which a draw must be for each."""
-    if len(given) != 3:
-        raise ValueError("it must be (name, fields, steps)")
-    name, fields, chains = given
-    known = {"id", "p" if name == "maybe" else "weights"}
-    if set(fields) != known:
-        raise ValueError(f"its fields must be {', '.join(sorted(known))}, not {', '.join(sorted(fields))}")
-    if name == "maybe":
-        p = float(fields["p"])
-        if not 0 <= p <= 1:
-            raise ValueError(f"p must be 0 to 1, not {p}")
-        return [chains], [p]
-    weights = [float(weight) for weight in fields["weights"]]
-    sums = list(itertools.accumulate(weights))
-    if len(weights) != len(chains) or not weights:
-        raise ValueError(f"weights must be one for each of one branch or more, not {len(weights)} for {len(chains)}")
-    if not (all(weight >= 0 for weight in weights) and 0 < sums[-1] < math.inf):
-        raise ValueError(f"weights must be finite, 0 or more, and not all 0, not {weights}")
-    return list(chains), [below / sums[-1] for below in sums]
-
-
-cdef uint64_t _id_of(dict given) except? 0:
-    if "id" not in given:
-        raise ValueError("id is missing")
-    try:
-        return operator.index(given["id"])
-    except (TypeError, OverflowError):
-        raise ValueError(f"id must be 0 to 2**64 - 1, not {given['id']!r}") from None
-
-
-cdef int _fill_field(const img_field *field, uint8_t *place, object value) except -1:
-    cdef img_range *ends
-    if field.type == IMG_INTEGER:
-        whole = operator.index(value)
-        if not field.low <= whole <= field.high:
-            raise ValueError(f"must be {field.low:.0f} to {field.high:.0f}, not {whole}")
-        (<int64_t *>place)[0] = whole
-    elif field.type == IMG_NUMBER:
-        number = float(value)
-        if not field.low <= number <= field.high:
-            raise ValueError(f"must be {field.low:g} to {field.high:g}, not {number}")
-        (<double *>place)[0] = number
-    elif field.type == IMG_CHOICE:
-        (<int64_t *>place)[0] = _word(field, value)
-    elif value is not None or field.type != IMG_OPTIONAL_RANGE:
-        ends = <img_range *>place
-        low, high = (float(end) for end in value)
-        if not field.low <= low <= high <= field.high:
-            raise ValueError(f"must be a range that goes up, within {field.low:g} to {field.high:g}, not {low} to {high}")
-        ends.given, ends.low, ends.high = 1, low, high
-    return 0
-
-
-cdef int64_t _word(const img_field *field, object value) except -1:
-    words = []
-    while field.words[len(words)] != NULL:
-        words.append(field.words[len(words)].decode())
-    if value not in words:
-        raise ValueError(f"must be one of {', '.join(words)}, not {value!r}")
-    return words.index(value)
-
-
-def op_table():
-    """Return what ImageProgram takes: {name: (form, names of the fields)}; a random op's last field is its id."""
-    table, i = {}, 0
-    while img_op_kind_at(i) != NULL:
-        kind = img_op_kind_at(i)
-        fields = []
-        while kind.fields[len(fields)].name != NULL:
-            fields.append(kind.fields[len(fields)].name.decode())
-        forms = {IMG_AXIS: "axis", IMG_POINT: "point", IMG_STATISTIC: "statistic", IMG_PICTURE: "picture"}
-        table[kind.name.decode()] = (forms[kind.form], (*fields, "id") if kind.draws else tuple(fields))
-        i += 1
-    return table
 
 
 def _one_of(known, name, what):

@@ -27,6 +27,7 @@ enum {
 #define IMG_PAD 64
 #define IMG_MAX_SIDE 65535 /* of a resize or crop: what a JPEG can hold */
 #define IMG_MAX_PIXELS 2147483647 /* offsets inside a picture fit in 32 bits */
+#define IMG_MAX_SCANS 64 /* of a JPEG; a scan of a few bytes costs a pass over the whole picture, encoders write about ten */
 #define IMG_MORE_PIXELS "; decode_image(max_pixels=) or --max-pixels allows more"
 
 /* Loops that the compiler vectorises well; the machine picks its version when the library is loaded: too early for

@@ -2,10 +2,17 @@
  * made one by one. Above and beside the window only Huffman codes are read; below it nothing is.
  */
 #define _GNU_SOURCE
+#include "baseline.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "baseline.h"
+#include "base.h"
+#include "baseline_x86.h"
+#include "choice.h"
+#include "huffman.h"
+#include "kernels.h"
+#include "scan.h"
 
 #if defined(__x86_64__)
 #define LARGEST_SCAN (16 << 20) /* bytes that are copied out of their stuffing; above it, libjpeg-turbo takes no copy */
@@ -30,6 +37,9 @@ struct img_baseline {
     uint8_t *place[IMG_MAX_BLOCKS]; /* of each block of the row's first MCU in its plane */
     int64_t left, width;           /* the window in the planes */
     int64_t next;                  /* row of the picture to give */
+    img_buffer segment;            /* entropy-coded bytes, without stuffing */
+    img_buffer planes_memory;      /* components as decoded, two rows of MCUs of each */
+    img_buffer rows;               /* the row that is given */
 };
 
 /* ---- Setting up ---- */
@@ -87,7 +97,7 @@ static void cut(img_baseline *b, const img_picture *p, const img_window *window)
 
 static int64_t plane_rows(const img_baseline *b, int c) { return 2 * b->side[c] * (c == 0 ? b->v : 1); }
 
-static int make_planes(img_baseline *b, img_scratch *scratch) {
+static int make_planes(img_baseline *b) {
     uint64_t total = 0, offset[3];
     for (int c = 0; c < b->planes; c++) {
         b->step[c] = b->side[c] * (c == 0 ? b->h : 1);
@@ -95,23 +105,29 @@ static int make_planes(img_baseline *b, img_scratch *scratch) {
         offset[c] = total + SLACK;
         total += (uint64_t)(b->stride[c] * plane_rows(b, c)) + SLACK;
     }
-    if (img_reserve(&scratch->planes, total) != IMG_OK)
+    if (img_reserve(&b->planes_memory, total) != IMG_OK)
         return -1;
     for (int c = 0; c < b->planes; c++)
-        b->plane[c] = scratch->planes.data + offset[c];
+        b->plane[c] = b->planes_memory.data + offset[c];
     return 0;
 }
 
-int img_baseline_start(img_scratch *scratch, const img_picture *p, const img_decoding *how, const img_window *window) {
+static img_baseline *make(img_room *room) {
+    img_baseline *b = img_ask(room, sizeof *b) == IMG_OK ? calloc(1, sizeof *b) : NULL;
+    if (b != NULL) {
+        room->used += sizeof *b;
+        b->segment.room = b->planes_memory.room = b->rows.room = room;
+    }
+    return b;
+}
+
+int img_baseline_start(img_baseline **held, img_room *room, const img_picture *p, const img_decoding *how,
+                       const img_window *window) {
     if (img_current_kernels() == &img_generic_kernels || !takes(p))
         return IMG_UNSUPPORTED;
-    if (scratch->baseline == NULL) {
-        if (img_ask(&scratch->room, sizeof(img_baseline)) != IMG_OK ||
-            (scratch->baseline = calloc(1, sizeof(img_baseline))) == NULL)
-            return IMG_NO_MEMORY;
-        scratch->room.used += sizeof(img_baseline);
-    }
-    img_baseline *b = scratch->baseline;
+    if (*held == NULL && (*held = make(room)) == NULL)
+        return IMG_NO_MEMORY;
+    img_baseline *b = *held;
     if (make_tables(b, p) != 0)
         return IMG_UNSUPPORTED;
     b->chroma = p->components == 3;
@@ -132,10 +148,10 @@ int img_baseline_start(img_scratch *scratch, const img_picture *p, const img_dec
     scan->restart_interval = p->restart_interval;
     scan->data = p->data;
     scan->end = p->data + p->length;
-    if (img_reserve(&scratch->segment, IMG_SEGMENT_ROOM(p->length)) != IMG_OK || make_planes(b, scratch) != 0 ||
-        img_reserve(&scratch->rows, (uint64_t)(b->width + 2 * IMG_PAD) * 6 + IMG_PAD) != IMG_OK)
+    if (img_reserve(&b->segment, IMG_SEGMENT_ROOM(p->length)) != IMG_OK || make_planes(b) != 0 ||
+        img_reserve(&b->rows, (uint64_t)(b->width + 2 * IMG_PAD) * 6 + IMG_PAD) != IMG_OK)
         return IMG_NO_MEMORY;
-    scan->segment = scratch->segment.data;
+    scan->segment = b->segment.data;
     return img_scan_start(scan) == 0 ? IMG_OK : IMG_UNSUPPORTED;
 }
 
@@ -302,8 +318,7 @@ static const uint8_t *make_row(const img_baseline *b, int64_t y, uint8_t *out) {
     return out + 4 * over;
 }
 
-int img_baseline_row(img_scratch *scratch, const uint8_t **row) {
-    img_baseline *b = scratch->baseline;
+int img_baseline_row(img_baseline *b, const uint8_t **row) {
     const int64_t y = b->next++;
     int64_t lowest = y;
     if (b->chroma && b->double_y && !b->fast && 2 * row_beside(b, y) > lowest)
@@ -314,18 +329,15 @@ int img_baseline_row(img_scratch *scratch, const uint8_t **row) {
         if (b->ready >= b->above)
             repeat_edges(b, b->ready);
     }
-    *row = make_row(b, y, scratch->rows.data);
+    *row = make_row(b, y, b->rows.data);
     return IMG_OK;
 }
 
-int img_baseline_is_late(const img_scratch *scratch) {
-    const img_baseline *b = scratch->baseline;
-    return b->fast && b->chroma && b->channels == 4;
-}
+int img_baseline_is_late(const img_baseline *b) { return b->fast && b->chroma && b->channels == 4; }
 
 /* Without restarts the scan's end has been seen at the start; else the marker is looked for from the end backwards. */
-int img_baseline_finish(const img_scratch *scratch) {
-    const img_scan *scan = &scratch->baseline->scan;
+int img_baseline_finish(const img_baseline *b) {
+    const img_scan *scan = &b->scan;
     const uint8_t *p;
     int64_t length = scan->end - scan->data;
     if (scan->marker == 0xD9)
@@ -338,14 +350,21 @@ int img_baseline_finish(const img_scratch *scratch) {
     return IMG_AGAIN;
 }
 
-void img_baseline_free(img_baseline *b) { free(b); }
+void img_baseline_free(img_baseline *b) {
+    if (b == NULL)
+        return;
+    free(b->segment.data);
+    free(b->planes_memory.data);
+    free(b->rows.data);
+    free(b);
+}
 #else
-int img_baseline_start(img_scratch *scratch, const img_picture *p, const img_decoding *how, const img_window *window) {
+int img_baseline_start(img_baseline **held, img_room *room, const img_picture *p, const img_decoding *how,
+                       const img_window *window) {
     return IMG_UNSUPPORTED;
 }
-int img_baseline_row(img_scratch *scratch, const uint8_t **row) { return IMG_AGAIN; }
-int img_baseline_finish(const img_scratch *scratch) { return IMG_AGAIN; }
-int img_baseline_is_late(const img_scratch *scratch) { return 0; }
-void img_late_to_rgbx(uint8_t *pixels, int64_t count) {}
+int img_baseline_row(img_baseline *b, const uint8_t **row) { return IMG_AGAIN; }
+int img_baseline_finish(const img_baseline *b) { return IMG_AGAIN; }
+int img_baseline_is_late(const img_baseline *b) { return 0; }
 void img_baseline_free(img_baseline *b) {}
 #endif

@@ -1,4 +1,4 @@
-/* The loops that each instruction set has its own of, and which set is in use. */
+/* The loops that each instruction set has its own of. */
 #ifndef TOOLKIT_IMAGE_KERNELS_H
 #define TOOLKIT_IMAGE_KERNELS_H
 
@@ -23,8 +23,5 @@ extern const img_kernels img_generic_kernels;
 #if defined(__x86_64__)
 extern const img_kernels img_avx2_kernels, img_avx512_kernels;
 #endif
-const img_kernels *img_current_kernels(void);
-/* Chooses a set by name, "" = the best of this machine. Returns 0, or -1 when it is unknown or cannot run here. */
-int img_choose_kernels(const char *name);
 
 #endif

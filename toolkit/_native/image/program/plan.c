@@ -8,8 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base.h"
 #include "draws.h"
-#include "image.h"
+#include "program.h"
 
 /* ---- The stage that is being built ---- */
 

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include "ops.h"
+#include "op.h"
 #include "stages.h"
 
 struct img_builder {

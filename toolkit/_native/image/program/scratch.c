@@ -1,13 +1,12 @@
 /* A thread's reusable memory. */
-#include <stdlib.h>
+#include "scratch.h"
 
-#include "baseline.h"
+#include <stdlib.h>
 
 static img_buffer *buffer_of(const img_scratch *scratch, int i) {
     img_scratch *s = (img_scratch *)scratch;
-    img_buffer *all[] = {&s->rows,   &s->line, &s->ring,      &s->pointers,  &s->mixed,          &s->work,
-                         &s->values, &s->held, &s->pixels[0], &s->pixels[1], &s->axes[0].memory, &s->axes[1].memory,
-                         &s->segment, &s->planes};
+    img_buffer *all[] = {&s->line, &s->ring,      &s->pointers,  &s->mixed,          &s->work,          &s->values,
+                         &s->held, &s->pixels[0], &s->pixels[1], &s->axes[0].memory, &s->axes[1].memory};
     return i < (int)(sizeof all / sizeof *all) ? all[i] : NULL;
 }
 
@@ -18,6 +17,11 @@ img_scratch *img_scratch_new(void) {
     scratch->room = (img_room){.used = sizeof *scratch, .most = INT64_MAX};
     for (int i = 0; buffer_of(scratch, i) != NULL; i++)
         buffer_of(scratch, i)->room = &scratch->room;
+    scratch->jpeg = img_jpeg_new(&scratch->room);
+    if (scratch->jpeg == NULL) {
+        free(scratch);
+        return NULL;
+    }
     return scratch;
 }
 
@@ -27,7 +31,6 @@ void img_scratch_free(img_scratch *scratch) {
     for (int i = 0; buffer_of(scratch, i) != NULL; i++)
         free(buffer_of(scratch, i)->data);
     img_jpeg_free(scratch->jpeg);
-    img_baseline_free(scratch->baseline);
     free(scratch);
 }
 

@@ -8,6 +8,7 @@
 #include "image/program/base.h"
 #include "image/program/colour.h"
 #include "image/program/draws.h"
+#include "image/program/op.h"
 #include "image/program/plan.h"
 
 /* ---- Blending with what an enhancement starts from ---- */

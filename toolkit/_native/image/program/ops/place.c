@@ -1,6 +1,7 @@
 /* Steps that say which pixels stay, and where: crops, pad and flips. Places are torchvision's. */
 #include "image/program/base.h"
 #include "image/program/draws.h"
+#include "image/program/op.h"
 #include "image/program/plan.h"
 
 /* ---- crop ---- */

@@ -4,6 +4,7 @@
 #include "image/program/axis.h"
 #include "image/program/base.h"
 #include "image/program/draws.h"
+#include "image/program/op.h"
 #include "image/program/plan.h"
 
 /* ---- resize ---- */

@@ -1,5 +1,5 @@
 /* The choice of the loops: the best that this machine runs, unless a test wants others. */
-#include "kernels.h"
+#include "choice.h"
 
 #include <string.h>
 

@@ -4,9 +4,9 @@
  * entry counts, where reading stops) and Image.getexif (XMP) of Pillow 13. Damaged EXIF is no error: orientation 1.
  */
 #define _GNU_SOURCE
-#include <string.h>
+#include "markers.h"
 
-#include "image.h"
+#include <string.h>
 
 typedef struct {
     const uint8_t *data;

@@ -1,7 +1,9 @@
 /* Writes finished rows into a batch: any layout, channels and dtype; the usual two have loops of their own. */
+#include "layout.h"
+
 #include <string.h>
 
-#include "image.h"
+#include "base.h"
 
 /* To bfloat16 and float16, to nearest, halves to even, as numpy, torch and JAX round. */
 static inline uint16_t to_bf16(float value) {

@@ -1,0 +1,46 @@
+/* A program: steps, branches of them, and what is done before and after. */
+#ifndef TOOLKIT_IMAGE_PROGRAM_H
+#define TOOLKIT_IMAGE_PROGRAM_H
+
+#include <stdint.h>
+
+#include "layout.h"
+#include "op.h"
+#include "stages.h"
+
+#define IMG_MAX_OPS 64 /* that a picture may pass through */
+#define IMG_MAX_DEPTH 8 /* of branches within branches */
+
+typedef enum { IMG_RGB, IMG_GRAY, IMG_RGBA } img_mode;
+
+typedef struct img_op img_op;
+
+/* Steps, one after the other. */
+typedef struct {
+    const img_op *ops;
+    int64_t count;
+} img_chain;
+
+/* A step, or a branch of chains one of which is taken. */
+struct img_op {
+    const img_op_kind *kind; /* NULL: a branch */
+    const void *params;      /* the kind's struct */
+    uint64_t id;             /* folded into the sample's key, for what draws */
+    /* Of a branch: way i is taken where draw 0 is below limits[i] and no earlier one; none where it is below no limit. */
+    const img_chain *ways;
+    const double *limits;
+    int64_t way_count;
+};
+
+typedef struct {
+    img_chain steps;
+    img_layout layout;
+    int64_t max_pixels, max_bytes;
+    int32_t mode, exif, icc, fast, tolerant; /* icc: pictures with a profile are IMG_UNSUPPORTED */
+} img_program;
+
+/* Draw what is random from `key`, and fold the steps into as few stages as they allow. */
+int img_make_plan(const img_program *program, int64_t height, int64_t width, uint64_t key, img_plan *plan,
+                  char *message);
+
+#endif

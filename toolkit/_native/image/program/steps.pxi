@@ -1,0 +1,221 @@
+"""Steps as a program takes them, into the structs of the C files; included in program.pyx."""
+
+
+cdef class _Block:
+    """Zeroed memory that is freed with it."""
+
+    cdef void *data
+
+    def __cinit__(self, size_t size):
+        self.data = calloc(1, size)
+        if self.data == NULL:
+            raise MemoryError("no memory for an ImageProgram")
+
+    def __dealloc__(self):
+        free(self.data)
+
+
+cdef class _Steps:
+    """The steps of a program, and the memory that they stand in.
+
+    Args:
+        given: As ImageProgram takes them.
+        channels: Of a picture as it is decoded.
+        max_pixels: That a step may give a picture.
+    """
+
+    cdef img_chain chain
+    cdef img_shape shape  # of a result
+    cdef bint random
+    cdef list blocks
+    cdef int64_t max_pixels
+
+    def __cinit__(self, tuple given, int channels, int64_t max_pixels):
+        self.blocks, self.max_pixels = [], max_pixels
+        self.shape.channels = channels
+        count = self._add(&self.chain, given, "", 0, &self.shape)
+        if count > MAX_OPS:
+            raise ValueError(f"{count} steps are more than {MAX_OPS}")
+
+    cdef int _add(self, img_chain *chain, object given, str where, int depth, img_shape *shape) except -1:
+        """Fill a chain; return the most steps that a picture passes through."""
+        cdef img_op *op
+        if not isinstance(given, (tuple, list)):
+            raise ValueError(f"{where}steps must be a list, not {given!r}")
+        op = <img_op *>self._take(len(given) * sizeof(img_op))
+        chain.ops, chain.count = op, len(given)
+        passes = 0
+        for i, one in enumerate(given):
+            at = f"{where}step {i + 1}"
+            one = tuple(one)
+            if len(one) < 2 or not isinstance(one[0], str) or not isinstance(one[1], dict):
+                raise ValueError(f"{at} must be (name, fields), not {one}")
+            if one[0] in ("maybe", "one_of"):
+                passes += self._add_branch(op, one, f"{at} ({one[0]})", depth, shape)
+            else:
+                self._add_op(op, one, at, shape)
+                passes += 1
+            op += 1
+        return passes
+
+    cdef int _add_op(self, img_op *op, tuple given, str where, img_shape *shape) except -1:
+        if len(given) != 2:
+            raise ValueError(f"{where} must be (name, fields), not {given}")
+        name, fields = given
+        op.kind = img_find_op_kind(name.encode())
+        if op.kind == NULL:
+            raise ValueError(f"{where}: no step is called {name!r}: there are {', '.join(op_table())}, maybe, one_of")
+        try:
+            _fill_op(op, <uint8_t *>self._take(op.kind.params_size), fields)
+        except ValueError as error:
+            raise ValueError(f"{where} ({name}): {error}") from error
+        self.random |= op.kind.draws
+        if op.kind.follow != NULL:
+            op.kind.follow(op.params, shape)
+        if shape.height * shape.width > self.max_pixels:
+            raise ValueError(
+                f"{where} ({name}): results of {shape.height}x{shape.width} have more than "
+                f"max_pixels={self.max_pixels}"
+            )
+        return 0
+
+    cdef int _add_branch(self, img_op *op, tuple given, str where, int depth, img_shape *shape) except -1:
+        """Fill a branch; return the most steps of a way through it."""
+        cdef img_chain *ways
+        cdef double *limits
+        cdef img_shape before = shape[0], after
+        if depth == MAX_DEPTH:
+            raise ValueError(f"{where}: branches lie within each other more than {MAX_DEPTH} deep")
+        try:
+            chains, bounds = _ways_of(given)
+            op.id = _id_of(given[1])
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{where}: {error}") from error
+        ways = <img_chain *>self._take(len(chains) * sizeof(img_chain))
+        limits = <double *>self._take(len(chains) * sizeof(double))
+        op.kind, op.ways, op.limits, op.way_count = NULL, ways, limits, len(chains)
+        self.random = True
+        most = 0
+        for i, chain in enumerate(chains):
+            limits[i] = bounds[i]
+            after = before
+            most = max(most, self._add(&ways[i], chain, f"{where}, branch {i + 1}, ", depth + 1, &after))
+            if i == 0 and given[0] == "one_of":
+                shape[0] = after
+            if after.channels != shape.channels:
+                raise ValueError(f"{where}: results have {shape.channels} channels or {after.channels}, as it is drawn")
+            if after.height != shape.height or after.width != shape.width:
+                shape.height = shape.width = 0
+        return most
+
+    cdef void *_take(self, size_t size) except NULL:
+        """Take zeroed memory that lives as long as the program."""
+        cdef _Block block = _Block(size if size > 0 else 1)
+        self.blocks.append(block)
+        return block.data
+
+
+cdef int _fill_op(img_op *op, uint8_t *params, dict given) except -1:
+    """Fill the parameters of an op, whose kind is known, with what was given."""
+    cdef const img_field *field = op.kind.fields
+    cdef const char *refused = NULL
+    names = set()
+    while field.name != NULL:
+        name = field.name.decode()
+        if name not in given:
+            raise ValueError(f"{name} is missing")
+        try:
+            _fill_field(field, params + field.offset, given[name])
+        except (TypeError, ValueError, OverflowError) as error:
+            raise ValueError(f"{name} {error}") from error
+        names.add(name)
+        field += 1
+    if op.kind.draws:
+        names.add("id")
+        op.id = _id_of(given)
+    for name in given:
+        if name not in names:
+            raise ValueError(f"no field is called {name!r}: there are {', '.join(sorted(names))}")
+    if op.kind.check != NULL:
+        refused = op.kind.check(params)
+    if refused != NULL:
+        raise ValueError(refused.decode())
+    op.params = params
+    return 0
+
+
+def _ways_of(given):
+    """Return the chains of a branch, and the limit below which a draw must be for each."""
+    if len(given) != 3:
+        raise ValueError("it must be (name, fields, steps)")
+    name, fields, chains = given
+    known = {"id", "p" if name == "maybe" else "weights"}
+    if set(fields) != known:
+        raise ValueError(f"its fields must be {', '.join(sorted(known))}, not {', '.join(sorted(fields))}")
+    if name == "maybe":
+        p = float(fields["p"])
+        if not 0 <= p <= 1:
+            raise ValueError(f"p must be 0 to 1, not {p}")
+        return [chains], [p]
+    weights = [float(weight) for weight in fields["weights"]]
+    sums = list(itertools.accumulate(weights))
+    if len(weights) != len(chains) or not weights:
+        raise ValueError(f"weights must be one for each of one branch or more, not {len(weights)} for {len(chains)}")
+    if not (all(weight >= 0 for weight in weights) and 0 < sums[-1] < math.inf):
+        raise ValueError(f"weights must be finite, 0 or more, and not all 0, not {weights}")
+    return list(chains), [below / sums[-1] for below in sums]
+
+
+cdef uint64_t _id_of(dict given) except? 0:
+    if "id" not in given:
+        raise ValueError("id is missing")
+    try:
+        return operator.index(given["id"])
+    except (TypeError, OverflowError):
+        raise ValueError(f"id must be 0 to 2**64 - 1, not {given['id']!r}") from None
+
+
+cdef int _fill_field(const img_field *field, uint8_t *place, object value) except -1:
+    cdef img_range *ends
+    if field.type == IMG_INTEGER:
+        whole = operator.index(value)
+        if not field.low <= whole <= field.high:
+            raise ValueError(f"must be {field.low:.0f} to {field.high:.0f}, not {whole}")
+        (<int64_t *>place)[0] = whole
+    elif field.type == IMG_NUMBER:
+        number = float(value)
+        if not field.low <= number <= field.high:
+            raise ValueError(f"must be {field.low:g} to {field.high:g}, not {number}")
+        (<double *>place)[0] = number
+    elif field.type == IMG_CHOICE:
+        (<int64_t *>place)[0] = _word(field, value)
+    elif value is not None or field.type != IMG_OPTIONAL_RANGE:
+        ends = <img_range *>place
+        low, high = (float(end) for end in value)
+        if not field.low <= low <= high <= field.high:
+            raise ValueError(f"must be a range that goes up, within {field.low:g} to {field.high:g}, not {low} to {high}")
+        ends.given, ends.low, ends.high = 1, low, high
+    return 0
+
+
+cdef int64_t _word(const img_field *field, object value) except -1:
+    words = []
+    while field.words[len(words)] != NULL:
+        words.append(field.words[len(words)].decode())
+    if value not in words:
+        raise ValueError(f"must be one of {', '.join(words)}, not {value!r}")
+    return words.index(value)
+
+
+def op_table():
+    """Return what ImageProgram takes: {name: (form, names of the fields)}; a random op's last field is its id."""
+    table, i = {}, 0
+    while img_op_kind_at(i) != NULL:
+        kind = img_op_kind_at(i)
+        fields = []
+        while kind.fields[len(fields)].name != NULL:
+            fields.append(kind.fields[len(fields)].name.decode())
+        forms = {IMG_AXIS: "axis", IMG_POINT: "point", IMG_STATISTIC: "statistic", IMG_PICTURE: "picture"}
+        table[kind.name.decode()] = (forms[kind.form], (*fields, "id") if kind.draws else tuple(fields))
+        i += 1
+    return table
