@@ -1,4 +1,4 @@
-"""Pools, leases and loaders while Python switches threads after every few instructions.
+"""Pools, leases, loaders and token streams while Python switches threads after every few instructions.
 
     python tests/sanitize/switching.py [SECONDS] [SEED]
 
@@ -29,6 +29,7 @@ if "TOOLKIT_SANITIZED" not in os.environ:
 
 import numpy as np  # noqa: E402
 import pyarrow as pa  # noqa: E402
+import token_oracle  # noqa: E402
 from conftest import _commit_rows  # noqa: E402
 
 import toolkit  # noqa: E402
@@ -169,6 +170,36 @@ def loaders(ds: toolkit.Dataset, seed: int) -> int:
     return counts.qsize()
 
 
+def streams(packed: token_oracle.Packed, seed: int) -> int:
+    """Iterate over token streams in threads of their own, hold steps, drop streams half way; return how many steps."""
+    run, ds = packed.run, packed.open()
+    counts: queue.SimpleQueue[int] = queue.SimpleQueue()
+
+    def work(draw: random.Random) -> None:
+        rows, length = draw.randint(1, 40), draw.choice([7, 64, 200])
+        stream = ds.tokens(
+            seq_len=length, batch_size=rows, tail="drop", threads=draw.randint(0, 3), prefetch=draw.randint(1, 4),
+            max_bytes=draw.choice([None, "512KiB"]),
+        )  # fmt: skip
+        held: list[Any] = []
+        most = draw.choice([10**9, 10**9, draw.randint(1, 6)])
+        for taken, batch in enumerate(stream):
+            counts.put(1)
+            held.append(batch)
+            if len(held) > 2:
+                held.pop(0)
+            for each in held:
+                expected = run[each.place.position :][: rows * length]
+                assert (each["tokens"].reshape(-1) == expected).all(), "a step has another's tokens"
+            if taken + 1 >= most:
+                break
+        else:
+            assert taken + 1 == len(run) // (rows * length), "not every step came"
+
+    together(work, 3, seed)
+    return counts.qsize()
+
+
 def main() -> int:
     """Do all of it for so many seconds; return 0, or die of what went wrong."""
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 10.0
@@ -176,12 +207,14 @@ def main() -> int:
     print(f"switching: seed {seed}", flush=True)
     sys.setswitchinterval(1e-6)
     end, rounds, blocks, batches = time.monotonic() + seconds, 0, 0, 0
+    docs = token_oracle.documents(100, 300)
     with tempfile.TemporaryDirectory(prefix="switching.") as made:
         ds = dataset(Path(made))
+        packed = token_oracle.Packed(Path(made) / "tokens", token_oracle.write(Path(made) / "tokens", docs))
         while rounds == 0 or time.monotonic() < end:
             faulthandler.dump_traceback_later(HANG_SECONDS, exit=True)
             blocks += pools(seed + rounds)
-            batches += loaders(ds, seed + rounds)
+            batches += loaders(ds, seed + rounds) + streams(packed, seed + rounds)
             rounds += 1
         del ds
         gc.collect()

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import logging
-import os
 import warnings
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +15,9 @@ from toolkit.errors import LoaderError, UsageError
 from toolkit.loader.dataset.dataset import Dataset
 from toolkit.loader.dataset.views import joined_pin
 from toolkit.loader.engine.engine import Engine
+from toolkit.loader.engine.front import Front
 from toolkit.loader.engine.iteration import Iteration
-from toolkit.loader.engine.stats import LoaderStats, report_text
+from toolkit.loader.engine.stats import LoaderStats
 from toolkit.loader.engine.work import FilledBatch
 from toolkit.loader.options import LoaderOptions, OnError
 from toolkit.loader.order.course import Course, EndedRunWarning, Stretch, ended_text
@@ -32,9 +31,6 @@ from toolkit.loader.stages.make import make_stages
 from toolkit.loader.stages.maps import BatchMaps
 from toolkit.loader.stages.planned import PlannedBatch
 from toolkit.loader.stages.stage import ColumnStage
-from toolkit.memory.budget import Budget, process_budget
-from toolkit.memory.pool import BlockPool
-from toolkit.memory.sizes import size_text
 from toolkit.pipelines.batch_maps import BatchMap
 from toolkit.pipelines.build import last_steps
 from toolkit.pipelines.pipeline import Pipeline
@@ -47,7 +43,7 @@ _Engine = Engine[PlannedBatch, FilledSamples]
 _Filled = FilledBatch[PlannedBatch, FilledSamples]
 
 
-class Loader:
+class Loader(Front[Batch]):
     """Iterates over batches; made by Dataset.loader(). Each iter() gives `epochs` epochs from `epoch` on.
 
     A `with` block, or close(), ends the threads; so does the end of the last epoch, and dropping the loader.
@@ -56,6 +52,8 @@ class Loader:
         dataset, pipeline, options: What it was made of.
         cut: This rank's share of every epoch.
     """
+
+    _called = "loader"
 
     def __init__(
         self, dataset: Dataset, pipeline: Pipeline | None, options: LoaderOptions, *, worker: int = 0, workers: int = 1
@@ -76,7 +74,14 @@ class Loader:
         self._arrays = options.output_spec.arrays(device=options.device, sharding=options.sharding)
         mesh = self._arrays.mesh
         self.cut: Cut = replace(options.cut(self._order.samples, mesh), worker=worker, workers=workers)
-        self._stats = LoaderStats()
+        super().__init__(
+            LoaderStats(),
+            max_bytes=options.most_bytes,
+            hold_timeout=options.hold_timeout,
+            prefetch=options.prefetch,
+            collect=self._arrays.collect,
+            allocate=self._arrays.allocate,
+        )
         self._compiled = pipeline.compile(dataset.columns, dataset.schema) if pipeline else []
         if mesh is not None:
             mesh.check(*_columns(self._stages(), pipeline.batch_maps if pipeline else ()))
@@ -88,16 +93,12 @@ class Loader:
             last_steps(self._compiled),
             pipeline.batch_maps if pipeline else (),
         )
-        self._budget = Budget(options.most_bytes, process_budget())
-        # In flight, in the consumer's hand, and the one before it that JAX or a slow `del` still holds.
-        self._pool = BlockPool(options.prefetch + 2, self._budget, self._arrays.allocate)
-        self._check_fits()
+        samples = min(self.cut.local_batch, self.cut.samples)
+        need = SampleFiller(self._stages(), dataset.fetcher).least_bytes(samples)
+        self._check_fits(need, f"a batch of {samples} samples")
         self._cursor = Cursor(0, 0, 0, 0)  # what the consumer of the last iter() has received, or a loaded state
         self._resuming = False
-        self._engine: _Engine | None = None
-        self._delivering: _Engine | None = None  # from its first batch to the end of its iteration
-        self._closed = False
-        self._pid = os.getpid()
+        self._delivering: _Engine | None = None  # from its first batch on
 
     def __len__(self) -> int:
         """Batches of a whole iter(), the same on every rank; the one after load_state_dict() gives what is left."""
@@ -107,15 +108,10 @@ class Loader:
 
     def __iter__(self) -> Iterator[Batch]:
         """Start the next epochs, or go on where a loaded state says. An iteration that is still running ends."""
-        if self._closed:
-            raise LoaderError("this loader is closed: make a new one with ds.loader(...)")
-        if os.getpid() != self._pid:
-            raise LoaderError("this loader was made before a fork: open a new one in the child process")
-        self._end_engine()
+        self._begin()
         options = self.options
         course = options.bound.course(self.cut, self._next)
         stages = self._stages()
-        self._stats.begin()
         maps = self.pipeline.batch_maps if self.pipeline else ()
         filler = SampleFiller(
             stages,
@@ -123,19 +119,10 @@ class Loader:
             BatchMaps(maps, options.seed, _folders(self.dataset)) if maps else None,
             skip_errors=options.on_error_kind is OnError.SKIP,
         )
-        self._engine = Engine(
-            plan_batches(self.dataset, self._order, course),
-            filler,
-            self._stats,
-            threads=options.thread_count,
-            prefetch=options.prefetch,
-            pool=self._pool,
-            budget=self._budget,
-            hold_timeout=options.hold_timeout,
-            collect=self._arrays.collect,
-        )
+        plan = plan_batches(self.dataset, self._order, course)
+        engine = self._start(plan, filler, threads=options.thread_count, prefetch=options.prefetch)
         dtypes = {stage.name: stage.dtype for stage in stages}
-        return Iteration(self._deliver(self._engine, dtypes, course))
+        return Iteration(self._run(engine, self._deliver(engine, dtypes, course)))
 
     @property
     def epoch(self) -> int:
@@ -146,14 +133,6 @@ class Loader:
     def finished(self) -> bool:
         """Whether until_epoch= or steps= bound the run, and nothing is left behind what state_dict() says."""
         return self.options.bound.is_reached(self.cut, self._cursor)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as dataset, pipeline, options and state: a copy goes on where this one's consumer stands."""
@@ -175,7 +154,7 @@ class Loader:
         At a step it is the same on every rank, and any rank's serves all, on any number of ranks and with any batch
         size, threads and prefetch.
         """
-        return dump_state(self._run(), self._cursor)
+        return dump_state(self._run_facts(), self._cursor)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Let the next iter() go on where the state was taken; a running one ends. Costs the same at any position.
@@ -187,7 +166,7 @@ class Loader:
         Raises:
             UsageError: The state is of another run, and the message names what differs; or `epochs` ends before it.
         """
-        cursor = load_state(state, self._run())
+        cursor = load_state(state, self._run_facts())
         epochs = self.options.epochs
         if not self.options.bound.is_reached(self.cut, cursor):
             if epochs is not None and cursor.epoch >= cursor.first_epoch + epochs:
@@ -199,20 +178,6 @@ class Loader:
         self._end_engine()
         self._cursor, self._resuming = cursor, True
         self._epoch = cursor.epoch
-
-    def stats(self) -> dict[str, Any]:
-        """Return the counters so far; toolkit.loader.engine.stats.LoaderStats describes them."""
-        return self._stats.snapshot(self._budget)
-
-    def report(self) -> str:
-        """Return stats() in a few lines for people, with what held the loop up."""
-        return report_text(self.stats())
-
-    def close(self) -> None:
-        """End a running iteration and its threads. May be called more than once."""
-        self._closed = True
-        self._end_engine()
-        self._pool.close()
 
     @property
     def _next(self) -> Cursor:
@@ -229,9 +194,7 @@ class Loader:
 
     def _end_engine(self) -> None:
         self._delivering = None
-        if self._engine is not None:
-            self._engine.close()
-            self._engine = None
+        super()._end_engine()
 
     def _stages(self) -> list[ColumnStage]:
         dataset = self.dataset
@@ -239,20 +202,7 @@ class Loader:
             dataset.columns, dataset.schema, self._compiled, dataset.fetcher, self._stats, seed=self.options.seed
         )
 
-    def _check_fits(self) -> None:
-        limit = self._budget.least_limit
-        samples = min(self.cut.local_batch, self.cut.samples)
-        need = SampleFiller(self._stages(), self.dataset.fetcher).least_bytes(samples)
-        if limit is not None and need > limit:
-            own = limit == self._budget.limit
-            raise UsageError(
-                f"a batch of {samples} samples needs {size_text(need)}, and "
-                f"{'max_bytes' if own else 'toolkit.set_memory_limit()'} allows {size_text(limit)}: allow at least "
-                f"{need} bytes, twice that for a loop that holds one batch while the next is made, or take smaller "
-                "batches"
-            )
-
-    def _run(self) -> Run:
+    def _run_facts(self) -> Run:
         return Run(
             pin=joined_pin(self.dataset.pins),
             view=self.dataset.view,
@@ -264,51 +214,36 @@ class Loader:
 
     def _deliver(self, engine: _Engine, dtypes: dict[str, str | None], course: Course) -> Generator[Batch, None, None]:
         """Yield the batches; at the end of each epoch, every planned sample was delivered or skipped."""
-        try:
-            for stretch in course.stretches():
-                start, epoch = stretch.start, stretch.start.epoch
-                batches = self.cut.batches(start.position, stretch.steps)
-                delivered = skipped = 0
-                for number in range(batches):
-                    filled = next(engine, None)
-                    if filled is None:
-                        raise LoaderError(
-                            f"the iteration ended after {number} of {batches} batches of epoch {epoch}, because the "
-                            "loader was closed or another iteration over it began: use one loader for each loop that "
-                            "runs at the same time"
-                        )
-                    mask = _mask(filled)
-                    there = int(np.count_nonzero(mask))
-                    self._stats.add(batches=1, samples=there, skipped=len(filled.skipped))
-                    if filled.skipped:
-                        skipped += self._count_skips(filled, skipped)
-                    delivered += there
-                    batch = self._output(filled, dtypes, mask)
-                    del filled  # the consumer alone decides how long a batch lives
-                    # Before it is handed over: a state taken inside the loop counts the batch in the loop's hand.
-                    self._advance(engine, course, self._behind(stretch, number, number + 1 == batches))
-                    yield batch
-                    del batch
-                planned = self.cut.planned(start.position, stretch.steps)
-                if delivered + skipped != planned:
-                    raise LoaderError(
-                        f"epoch {epoch} delivered {delivered} samples and skipped {skipped}, planned were {planned}: "
-                        "this is a defect of toolkit, please report it"
-                    )
-                if not batches and self._engine is engine:  # unless a state was loaded since
-                    self._advance(engine, course, self._behind(stretch, -1, True))
-        except GeneratorExit:  # nobody has the iteration any more
-            self._stop_delivering(engine)
-            engine.drop()
-            raise
-        except BaseException:
-            self._stop_delivering(engine)
-            engine.close()
-            raise
+        for stretch in course.stretches():
+            start, epoch = stretch.start, stretch.start.epoch
+            batches = self.cut.batches(start.position, stretch.steps)
+            delivered = skipped = 0
+            for number in range(batches):
+                filled = next(engine, None)
+                if filled is None:
+                    raise self._cut_off(f"{number} of {batches} batches of epoch {epoch}")
+                mask = _mask(filled)
+                there = int(np.count_nonzero(mask))
+                self._stats.add(batches=1, samples=there, skipped=len(filled.skipped))
+                if filled.skipped:
+                    skipped += self._count_skips(filled, skipped)
+                delivered += there
+                batch = self._output(filled, dtypes, mask)
+                del filled  # the consumer alone decides how long a batch lives
+                # Before it is handed over: a state taken inside the loop counts the batch in the loop's hand.
+                self._advance(engine, course, self._behind(stretch, number, number + 1 == batches))
+                yield batch
+                del batch
+            planned = self.cut.planned(start.position, stretch.steps)
+            if delivered + skipped != planned:
+                raise LoaderError(
+                    f"epoch {epoch} delivered {delivered} samples and skipped {skipped}, planned were {planned}: "
+                    "this is a defect of toolkit, please report it"
+                )
+            if not batches and self._engine is engine:  # unless a state was loaded since
+                self._advance(engine, course, self._behind(stretch, -1, True))
         if not course.steps and self._engine is engine:  # the last epoch's loop was left, and another begun
             self._cursor = self._next
-        self._stop_delivering(engine)
-        engine.close()
 
     def _behind(self, stretch: Stretch, number: int, is_last: bool) -> Cursor:
         """Return where the run is behind this process's batch `number` of a stretch, the last it has of it or not."""
@@ -323,10 +258,6 @@ class Loader:
         self._cursor, self._resuming = cursor, False
         if self._delivering is not engine:
             self._delivering, self._epoch = engine, course.end
-
-    def _stop_delivering(self, engine: _Engine) -> None:
-        if self._delivering is engine:
-            self._delivering = None
 
     def _count_skips(self, filled: _Filled, before: int) -> int:
         """Log what was skipped; raise when it is more than max_skips in the epoch."""

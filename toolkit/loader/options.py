@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from toolkit.errors import UsageError, did_you_mean
 from toolkit.format.reader import Verify
+from toolkit.loader.engine.front import check_hold_timeout, checked_max_bytes
 from toolkit.loader.order.course import Bound
 from toolkit.loader.order.cut import Cut, Remainder
 from toolkit.loader.order.order import Shuffle
@@ -18,7 +19,6 @@ from toolkit.loader.order.ranks import find_ranks
 from toolkit.loader.outputs.delivery import OutputAdapter
 from toolkit.loader.outputs.registry import DEFAULT, named, placed
 from toolkit.loader.outputs.spec import Mesh, OutputSpec
-from toolkit.memory.sizes import parse_bytes
 from toolkit.processors import processors
 
 __all__ = ["LoaderOptions", "OnError"]
@@ -113,9 +113,7 @@ class LoaderOptions:
             raise UsageError("epoch_samples= is the number of draws: it needs weights=")
         if self.weights is not None and self.shuffle_kind is not Shuffle.NONE:
             raise UsageError("weights= draws at random already: leave shuffle= out")
-        held = self.hold_timeout
-        if isinstance(held, bool) or not isinstance(held, int | float) or not held > 0:
-            raise UsageError(f"hold_timeout must be a number of seconds above 0, got {held!r}")
+        check_hold_timeout(self.hold_timeout)
         _ = self.output_spec
         if self.sharding is not None:
             if self.rank is not None or self.world_size is not None:
@@ -158,15 +156,7 @@ class LoaderOptions:
     @property
     def most_bytes(self) -> int | None:
         """`max_bytes`, as a number."""
-        given = self.max_bytes
-        if given is None:
-            return None
-        if isinstance(given, bool) or not isinstance(given, int | str):
-            raise UsageError(f"max_bytes must be a number of bytes or text as in '512MiB', got {given!r}")
-        nbytes = parse_bytes(given)
-        if nbytes < 1:
-            raise UsageError(f"max_bytes must be at least 1, got {given!r}")
-        return nbytes
+        return checked_max_bytes(self.max_bytes)
 
     @property
     def thread_count(self) -> int:

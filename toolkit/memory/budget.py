@@ -64,8 +64,10 @@ class Budget:
     @property
     def least_limit(self) -> int | None:
         """The smaller of its own and its parent's limit."""
-        limits = [budget.limit for budget in (self, self.parent) if budget is not None and budget.limit is not None]
-        return min(limits, default=None)
+        above = None if self.parent is None else self.parent.limit
+        if self.limit is None or above is None:
+            return above if self.limit is None else self.limit
+        return min(self.limit, above)
 
     def charge(self, nbytes: int) -> bool:
         """Count `nbytes` more if they fit; did they?"""

@@ -79,8 +79,9 @@ class Holding(Held):
 
     def set_other(self, nbytes: int) -> None:
         """Correct what was taken for lists to what they are."""
-        self.budget.add(nbytes - self.other)
-        self.other = nbytes
+        if nbytes != self.other:
+            self.budget.add(nbytes - self.other)
+            self.other = nbytes
 
     @property
     def nbytes(self) -> int:

@@ -1,4 +1,4 @@
-"""Loaders that are dropped at any point: nothing hangs, and no thread, descriptor, map or byte of them is left."""
+"""Loaders and streams that are dropped at any point: nothing hangs, and no thread, descriptor, map or byte is left."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 
 import dropped_loaders
 import pytest
+import token_oracle
 
 import toolkit
 from toolkit import slot
@@ -21,8 +22,10 @@ COUNT = os.environ.get("TOOLKIT_DROPPED_LOADERS", "300")  # 10,000 of them take 
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
-def test_loaders_dropped_at_random_points_leave_nothing(packed: Path) -> None:
-    command = [sys.executable, "-W", "ignore", dropped_loaders.__file__, str(packed), "--count", COUNT]
+def test_loaders_dropped_at_random_points_leave_nothing(packed: Path, tmp_path: Path) -> None:
+    token_oracle.write(tmp_path / "tokens", token_oracle.documents(200, 300))
+    datasets = [str(packed), "--tokens", str(tmp_path / "tokens")]
+    command = [sys.executable, "-W", "ignore", dropped_loaders.__file__, *datasets, "--count", COUNT]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"{COUNT} loaders in" in done.stdout

@@ -89,7 +89,7 @@ def run(
     filler: Numbers, batches: int = 20, *, threads: int = 2, limit: int | None = None, **more: Any
 ) -> Engine[Counted, Content]:
     budget = Budget(limit)
-    options: dict[str, Any] = {"prefetch": 2, "hold_timeout": 0.3, "collect": lambda: None, **more}
+    options: dict[str, Any] = {"called": "loader", "prefetch": 2, "hold_timeout": 0.3, "collect": lambda: None, **more}
     plan = (Counted(SIZE * number) for number in range(batches))
     return Engine(plan, filler, LoaderStats(), threads=threads, pool=BlockPool(4, budget), budget=budget, **options)
 

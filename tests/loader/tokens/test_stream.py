@@ -345,7 +345,7 @@ def test_total_steps_are_those_of_a_run_however_often_it_is_resumed(packed: Pack
 
 def test_a_dropped_stream_ends_its_threads(packed: Packed) -> None:
     def threads() -> int:
-        return sum(thread.name.startswith("toolkit-tokens") for thread in threading.enumerate())
+        return sum(thread.name.startswith("toolkit-loader") for thread in threading.enumerate())
 
     stream = packed.open().tokens(seq_len=64, batch_size=4, epochs=None, threads=2)
     iterator = iter(stream)
@@ -390,7 +390,7 @@ def test_dropping_waits_for_no_lock(packed: Packed, dropped: str) -> None:
     """The collector may drop one at any instruction, also where its thread has a lock that workers wait for."""
     ds = packed.open()
     stream = ds.tokens(seq_len=64, batch_size=4, epochs=None, threads=2, prefetch=2000)
-    lock, done = stream._filler.pool._budget._lock, threading.Event()
+    lock, done = stream._budget._lock, threading.Event()
     held: list[Any] = [iter(stream)]
     next(held[0])
     if dropped == "stream":
@@ -406,6 +406,6 @@ def test_dropping_waits_for_no_lock(packed: Packed, dropped: str) -> None:
     threading.Thread(target=drop, daemon=True).start()
     assert done.wait(20)
     for thread in threading.enumerate():
-        if thread.name.startswith("toolkit-tokens"):
+        if thread.name.startswith("toolkit-loader"):
             thread.join(20)
             assert not thread.is_alive()

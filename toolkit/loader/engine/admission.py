@@ -32,13 +32,13 @@ __all__ = ["Admission", "Admitted", "GaveWayError", "StarvedError"]
 _COLLECT_SECONDS = 0.25  # between collections while it waits: cycles may keep batches alive
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Admitted(Generic[Content]):
     """A batch's memory: its content, what that holds, and what stands for the batch's life."""
 
     content: Content
     holding: Holding
-    token: Token
+    token: Token | None
 
 
 class GaveWayError(Exception):
@@ -82,6 +82,11 @@ class Admission(Generic[PlannedT, Content]):
         self._starved: WorkerMemory | None = None
         self._waited: tuple[Holding, float] | None = None
 
+    @property
+    def limit(self) -> int | None:
+        """The loader's own limit or the process's, whichever is less."""
+        return self._budget.least_limit
+
     def allocate(self, planned: PlannedT, *, alone: bool) -> Admitted[Content] | None:
         """Return memory for a batch, or None without room. `alone`: no other batch is in flight.
 
@@ -108,14 +113,18 @@ class Admission(Generic[PlannedT, Content]):
             if not self._budget.charge(other):
                 return None
         holding = Holding(self._budget, epoch, first, last, other)
-        token = holding.token()
+        token = holding.token() if self._filler.has_other or other else None
         # Before the blocks are lent: workers may grow at the same moment.
         if not alone and limit is not None and not self._has_room_beside_workers(blocks):
             return None
         try:
-            return Admitted(self._filler.allocate(planned, functools.partial(self._lender, holding)), holding, token)
+            content = self._filler.allocate(planned, functools.partial(self._lender, holding))
         except NoRoomError:
             return None
+        finally:
+            if token is None:
+                holding.end()  # its blocks alone say how long it lives
+        return Admitted(content, holding, token)
 
     def wait(self, planned: PlannedT, is_closed: Callable[[], bool]) -> Admitted[Content] | None:
         """Return memory for the next batch, when there is room; None when the loader was closed meanwhile.
@@ -213,8 +222,10 @@ class Admission(Generic[PlannedT, Content]):
     def note_filled(self, holding: Holding, planned: PlannedT, other: int) -> None:
         """Count what of a batch that is filled lies in no block."""
         holding.set_other(other)
-        self._other_a_place = max(self._other_a_place, other / max(1, planned.places))
-        self._worker_bytes = max([self._worker_bytes, *(memory.counted for memory in list(self.memories))])
+        if other:
+            self._other_a_place = max(self._other_a_place, other / max(1, planned.places))
+        for memory in list(self.memories):
+            self._worker_bytes = max(self._worker_bytes, memory.counted)
         self._filled += 1
 
     def check(self, holding: Holding) -> None:

@@ -18,7 +18,7 @@ from toolkit.errors import LoaderError
 from toolkit.loader.engine.admission import Admission, Admitted
 from toolkit.loader.engine.filler import Content, Filler, PlannedT
 from toolkit.loader.engine.stats import LoaderStats
-from toolkit.loader.engine.work import FilledBatch, Work, run_worker
+from toolkit.loader.engine.work import FilledBatch, Work, Worker
 from toolkit.memory.budget import Budget
 from toolkit.memory.guard import check_memory
 from toolkit.memory.pool import BlockPool
@@ -41,6 +41,7 @@ class Engine(Generic[PlannedT, Content]):
         filler: Filler[PlannedT, Content, Any],
         stats: LoaderStats,
         *,
+        called: str,
         threads: int,
         prefetch: int,
         pool: BlockPool,
@@ -48,12 +49,16 @@ class Engine(Generic[PlannedT, Content]):
         hold_timeout: float,
         collect: Callable[[], None],
     ) -> None:
-        """`collect` makes the output's framework let go of dead arrays."""
+        """Start the threads; without any, the consumer's own fills each batch when it asks for it.
+
+        `called`: what errors call whom it works for. `collect` makes the output's framework let go of dead arrays.
+        """
         self._plan = plan
         self._planned: deque[PlannedT] = deque()  # what waits for room, before the plan goes on
         self._turn = threading.Lock()  # between the consumer and another loader's, who may call give_up()
         self._threads = threads
-        self._prefetch = prefetch
+        self._called = called
+        self._prefetch = prefetch = prefetch if threads else 0
         self._collect = collect
         self._ahead = min(1, prefetch)  # how much of it is used: twice as much each time that workers ran dry
         self._stats = stats
@@ -67,9 +72,10 @@ class Engine(Generic[PlannedT, Content]):
         self._waited: FilledBatch[PlannedT, Content] | None = None
         self._leave: float | None = None
         budget.on_pressure(self.give_up, prefetched=True)
+        self._worker = Worker(self._work)  # of the consumer's thread, where it has no others
         self._pid = os.getpid()
         self._workers = [
-            threading.Thread(target=run_worker, args=(self._work,), name=f"toolkit-loader-{i}", daemon=True)
+            threading.Thread(target=Worker(self._work).run, name=f"toolkit-loader-{i}", daemon=True)
             for i in range(threads)
         ]
         self._finalizer = weakref.finalize(self, self._work.stop, threads)  # first: a start may fail halfway
@@ -82,32 +88,15 @@ class Engine(Generic[PlannedT, Content]):
     def __next__(self) -> FilledBatch[PlannedT, Content]:
         """Return the next batch, filled. Raises what went wrong in it, and closes."""
         if os.getpid() != self._pid:
-            raise LoaderError("this loader was made before a fork: open a new one in the child process")
+            raise LoaderError(f"this {self._called} was made before a fork: open a new one in the child process")
         if self._work.closed:
             raise StopIteration
         try:
-            begun = time.perf_counter()
-            self._stats.tick()
-            with self._turn:
-                self._top_up()
-                if not self._in_flight:
-                    raise StopIteration
-                batch = self._in_flight.popleft()
-                self._waited = batch
-            if not self._work.closed:  # close() sets `closed` first and wakes `_waited` after: none is missed
-                self._admission.note_waiting(batch.holding)
-                while not batch.done.wait(_LOOK_SECONDS):
-                    self._raise_overdue()
-                    check_memory()
-                    if self._admission.is_starved:
-                        self._take_back()
-                self._admission.note_waiting(None)
-            self._waited = None
-            if self._work.closed:
+            self._stats.ask()
+            batch = self._take_filled() if self._workers else self._fill_next()
+            if batch is None or self._work.closed:
                 raise StopIteration  # closed under our hands: the loader says that batches are missing
-            self._stats.add(consumer_wait_seconds=time.perf_counter() - begun)
-            self._stats.tick()
-            self._stats.set_in_flight(len(self._in_flight))
+            self._stats.take(len(self._in_flight))
             if batch.error is not None:
                 raise batch.error[1]
             self._admission.check(batch.holding)
@@ -115,6 +104,40 @@ class Engine(Generic[PlannedT, Content]):
             self.close()
             raise
         batch.holding.delivered = True
+        return batch
+
+    def _take_filled(self) -> FilledBatch[PlannedT, Content] | None:
+        """Return the batch that is delivered next when workers have filled it; None: there is none."""
+        with self._turn:
+            self._top_up()
+            if not self._in_flight:
+                return None
+            batch = self._in_flight.popleft()
+            self._waited = batch
+        if not self._work.closed:  # close() sets `closed` first and wakes `_waited` after: none is missed
+            self._admission.note_waiting(batch.holding)
+            while not batch.done.wait(_LOOK_SECONDS):
+                self._raise_overdue()
+                check_memory()
+                if self._admission.is_starved:
+                    self._take_back()
+            self._admission.note_waiting(None)
+        self._waited = None
+        return batch
+
+    def _fill_next(self) -> FilledBatch[PlannedT, Content] | None:
+        """Return the batch that is delivered next, filled in this thread; None: there is none."""
+        check_memory()
+        planned = self._next_planned()
+        admitted = None if planned is None else self._admit(planned)
+        if planned is None or admitted is None:
+            return None
+        self._planned.popleft()
+        parts = self._filler.parts(planned, 1)
+        batch = FilledBatch(planned, admitted.content, admitted.holding, admitted.token, len(parts))
+        self._admission.note_waiting(batch.holding)
+        for start, stop in parts:
+            self._worker.fill_part(batch, start, stop)
         return batch
 
     def give_up(self) -> bool:
@@ -205,16 +228,25 @@ class Engine(Generic[PlannedT, Content]):
             if len(self._in_flight) > self._ahead and parts.qsize() >= self._threads:
                 return
             check_memory()
-            if not self._planned:
-                planned = next(self._plan, None)
-                if planned is None:
-                    return
-                self._planned.append(planned)
+            if self._next_planned() is None:
+                return
             admitted = self._admit(self._planned[0])
             if admitted is None:
                 return
             self._submit(self._planned.popleft(), admitted)
             self._stats.set_in_flight(len(self._in_flight))
+
+    def _next_planned(self) -> PlannedT | None:
+        """Return what is to be let in next, the first of `_planned`; less of it where a limit asks for that."""
+        if not self._planned:
+            planned = next(self._plan, None)
+            if planned is None:
+                return None
+            self._planned.append(planned)
+        limit = self._admission.limit
+        if limit is not None:
+            self._planned.extendleft(reversed(self._filler.cut(self._planned.popleft(), limit)))
+        return self._planned[0]
 
     def _admit(self, planned: PlannedT) -> Admitted[Content] | None:
         """Return memory for a batch. Only the one that is delivered next waits for it."""

@@ -60,6 +60,10 @@ class Filler(ABC, Generic[PlannedT, Content, Memory]):
         """Return the size of the blocks that begin() will lend; asked for where memory is limited."""
         return 0
 
+    def cut(self, planned: PlannedT, limit: int) -> Sequence[PlannedT]:
+        """Return smaller batches in place of one that is larger than need be under a limit; most can't be cut."""
+        return [planned]
+
     @abstractmethod
     def allocate(self, planned: PlannedT, lend: LendNamed) -> Content:
         """Return a batch's content, with memory that still has to be filled. Raises what `lend` raises."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 import threading
 import weakref
 from collections.abc import Generator, Iterator
@@ -51,6 +52,11 @@ class Iteration(Iterator[_Batch]):
     def __reduce__(self) -> tuple[Any, ...]:
         raise UsageError("an iteration doesn't pickle: pickle the loader, or its state_dict(), and begin a new one")
 
+    def note_fork(self) -> None:
+        """Let it go no further, here in the child: what fills its batches runs in the parent."""
+        if self._batches.gi_frame is not None:  # type: ignore[attr-defined]  # it isn't over
+            self._broken = self._broken or "it began before a fork: open a new one in the child process"
+
     def end(self) -> None:
         """Run the generator's clean-up, unless a thread that goes on is at it."""
         user = self._user
@@ -76,4 +82,10 @@ def _end_all() -> None:
         iteration.end()
 
 
+def _note_fork() -> None:
+    for iteration in list(_alive):
+        iteration.note_fork()
+
+
 atexit.register(_end_all)
+os.register_at_fork(after_in_child=_note_fork)

@@ -27,7 +27,7 @@ class RunningCall:
 
 
 class WorkerMemory:
-    """One thread's reusable memory: none here. Fillers whose workers need some have a class of their own.
+    """One thread's reusable memory. What it is, a filler says whose workers need some.
 
     Attributes:
         holding: The batch that is being filled.

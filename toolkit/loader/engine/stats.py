@@ -53,6 +53,11 @@ class LoaderStats:
             for name, amount in amounts.items():
                 setattr(self, name, getattr(self, name) + amount)
 
+    def deliver(self, samples: int) -> None:
+        """Count a batch for the consumer. Takes no lock: nobody else counts these."""
+        self.batches += 1
+        self.samples += samples
+
     def set_in_flight(self, batches: int) -> None:
         """Note how many batches are in flight now. Takes no lock: finalizers call it, and else only the consumer."""
         self.in_flight = batches
@@ -62,12 +67,21 @@ class LoaderStats:
         """Note that an iteration begins: what the consumer does until its first batch counts for nothing."""
         self._asked = None
 
-    def tick(self) -> None:
-        """Note that the consumer asks for a batch or is given one."""
+    def ask(self) -> None:
+        """Note that the consumer asks for a batch. As take(), it takes no lock: nobody else counts these."""
         now = time.perf_counter()
         if self._asked is not None:
-            self.add(running_seconds=now - self._asked)
+            self.running_seconds += now - self._asked
         self._asked = now
+
+    def take(self, in_flight: int) -> None:
+        """Note that the consumer is given what it asked for, and how many batches are in flight now."""
+        now = time.perf_counter()
+        if self._asked is not None:
+            self.running_seconds += now - self._asked
+            self.consumer_wait_seconds += now - self._asked
+        self._asked = now
+        self.in_flight = in_flight
 
     def snapshot(self, budget: Budget) -> dict[str, Any]:
         """Return the counters at one instant, and what they say.

@@ -21,7 +21,7 @@ from toolkit.memory.budget import Budget, OverBudgetError
 from toolkit.memory.guard import check_memory
 from toolkit.memory.holding import Holding, Token
 
-__all__ = ["FilledBatch", "Work", "run_worker"]
+__all__ = ["FilledBatch", "Work", "Worker"]
 
 
 @dataclass(slots=True)
@@ -35,7 +35,7 @@ class FilledBatch(Generic[PlannedT, Content]):
     planned: PlannedT
     kept: Content | None
     holding: Holding
-    token: Token
+    token: Token | None
     parts_left: int
     begun: bool = False
     error: tuple[int, BaseException] | None = None
@@ -56,7 +56,7 @@ class FilledBatch(Generic[PlannedT, Content]):
         """Let go of its memory, though parts of it wait in the queue; what a worker is filling fails, unseen."""
         self.holding.taken_back = True
         self.kept = None
-        self.token = Token()
+        self.token = None
 
     def finish_part(self, start: int, error: BaseException | None) -> bool:
         """Note that the part at `start` is over; was it the last? Of several errors the first place's is kept."""
@@ -92,22 +92,30 @@ class Work(Generic[PlannedT, Content]):
             self.parts.put(None)
 
 
-def run_worker(work: Work[Any, Any]) -> None:
-    """Fill parts until there is nothing to do any more."""
-    memory: WorkerMemory | None = None
-    while True:
-        begun = time.perf_counter()
-        item = work.parts.get()
-        if item is None or work.closed:
-            return
-        work.stats.add(worker_wait_seconds=time.perf_counter() - begun)
-        batch, start, stop = item
-        error: BaseException | None = None
+class Worker:
+    """Fills parts, in a thread of its own or in the consumer's."""
+
+    def __init__(self, work: Work[Any, Any]) -> None:
+        self._work = work
+        self._memory: WorkerMemory | None = None
+
+    def run(self) -> None:
+        """Fill parts until there is nothing to do any more."""
+        work = self._work
+        while True:
+            begun = time.perf_counter()
+            item = work.parts.get()
+            if item is None or work.closed:
+                return
+            work.stats.add(worker_wait_seconds=time.perf_counter() - begun)
+            self.fill_part(*item)
+            del item
+
+    def fill_part(self, batch: FilledBatch[Any, Any], start: int, stop: int) -> None:
+        """Fill a part of a batch; what goes wrong is its error. The last one of its parts finishes it."""
+        work, error = self._work, None
         try:
-            if memory is None:
-                memory = work.filler.memory(work.budget, work.admission.make_room)
-                work.admission.memories.append(memory)
-                memory.closed = work.closed  # it may have been closed in between
+            memory = self._memory or self._new_memory()
             check_memory()  # here too: a slow consumer doesn't look while batches are filled ahead
             if batch.holding.taken_back:
                 raise GaveWayError
@@ -118,14 +126,22 @@ def run_worker(work: Work[Any, Any]) -> None:
         except BaseException as caught:
             error = caught
         if batch.finish_part(start, error):
-            if batch.error is None and memory is not None:
+            if batch.error is None:
                 try:
                     other = work.filler.finish(batch.content, memory)
                     work.admission.note_filled(batch.holding, batch.planned, other)
                 except BaseException as caught:
                     batch.error = (0, caught)
             batch.done.set()
-        del item, batch, error
+        del batch, error  # the error's traceback has this frame
+
+    def _new_memory(self) -> WorkerMemory:
+        work = self._work
+        memory: WorkerMemory = work.filler.memory(work.budget, work.admission.make_room)
+        self._memory = memory
+        work.admission.memories.append(memory)
+        memory.closed = work.closed  # it may have been closed in between
+        return memory
 
 
 def _fill_within(

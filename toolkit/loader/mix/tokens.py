@@ -12,16 +12,17 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from toolkit.errors import UsageError, did_you_mean
+from toolkit.loader.engine.stats import LoaderStats
 from toolkit.loader.mix.plan import MixPlan
 from toolkit.loader.tokens.batch import TokenBatch
 from toolkit.loader.tokens.deliver import row_placement
-from toolkit.loader.tokens.fill import Columns, Filled, Filler, WindowOrder
+from toolkit.loader.tokens.filler import Columns, TokenFiller
 from toolkit.loader.tokens.options import Exhausted, Shuffle, StreamOptions, Tail, member
 from toolkit.loader.tokens.run import OpenRun
 from toolkit.loader.tokens.schedule import Place, Schedule, Step
 from toolkit.loader.tokens.steps import STATE_VERSION, StepStream
 from toolkit.loader.tokens.stream import check_fit
-from toolkit.memory.pool import BlockPool
+from toolkit.loader.tokens.stretches import WindowOrder
 from toolkit.pipelines.randomness import fold_all
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ class TokenMix(StepStream):
             placement.ranges,
             options.rank,
             options.world_size,
-            BlockPool(keep=options.prefetch + 2),
+            LoaderStats(),
             runs,
             orders,
             self._plan,
@@ -96,18 +97,13 @@ class TokenMix(StepStream):
             Schedule(units=self._plan.rows, phases=options.all_phases, pad=True, unit_tokens=options.seq_len),
             filler,
             placement.place,
-            first_step=options.first_step,
-            last_step=options.last_step,
-            until_epoch=options.until_epoch,
-            epochs=1,
-            threads=options.threads,
-            prefetch=options.prefetch,
+            options,
         )
 
     def sources(self, batch: TokenBatch) -> list[str | None]:
         """Return the name of the dataset of each of this process' rows of a batch; None for padding."""
         step = next(self._schedule.steps(batch.place, 1))
-        rows = np.concatenate([np.arange(low, high) for low, high in self._filler.rows_of(step)])
+        rows = np.concatenate([np.arange(low, high) for low, high in self._filler.rows_of(step.phase)])
         found, _ = self._plan.sources(step.place.position, step.units)
         names = list(self.datasets)
         return [names[found[row]] if row < step.units else None for row in rows.tolist()]
@@ -158,6 +154,8 @@ def mix_tokens(
     prefetch: int = 2,
     output: str = "numpy",
     sharding: Any = None,
+    max_bytes: int | str | None = None,
+    hold_timeout: float = 60.0,
 ) -> TokenMix:
     """Return a stream whose rows come from `datasets`, as often as their `weights` say.
 
@@ -180,8 +178,8 @@ def mix_tokens(
     return TokenMix(options.pop("datasets"), options.pop("weights"), **options)
 
 
-@dataclass(frozen=True, slots=True)
-class _MixFiller(Filler):
+@dataclass(frozen=True)
+class _MixFiller(TokenFiller):
     """Fills steps from several runs."""
 
     runs: Sequence[OpenRun]
@@ -192,7 +190,7 @@ class _MixFiller(Filler):
         """Return bool (rows, seq_len): which places of this process' rows hold tokens."""
         length = step.phase.seq_len
         rows, sources, numbers = self._rows([step])
-        mask = np.zeros((sum(high - low for low, high in self.rows_of(step)), length), np.bool_)
+        mask = np.zeros((sum(high - low for low, high in self.rows_of(step.phase)), length), np.bool_)
         for row, source, number in zip(rows.tolist(), sources.tolist(), numbers.tolist(), strict=True):
             total = self.runs[source].tokens
             mask[row, : min(length, total - number % -(-total // length) * length)] = True
@@ -200,21 +198,22 @@ class _MixFiller(Filler):
 
     def _rows(self, steps: list[Step]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """Return which rows of the output are filled, and the source and number of each."""
-        first, ranges = steps[0], self.rows_of(steps[0])
+        first, ranges = steps[0], self.rows_of(steps[0].phase)
         wanted = np.concatenate([np.arange(low, high) for low, high in ranges])
         all_sources, all_numbers = self.plan.sources(first.place.position, first.units * len(steps))
         at = np.arange(len(steps))[:, None] * first.units + wanted
         rows = np.flatnonzero(np.broadcast_to(wanted < first.units, at.shape).reshape(-1))
         return rows, all_sources[at.reshape(-1)[rows]], all_numbers[at.reshape(-1)[rows]]
 
-    def _gather(self, filled: Filled, steps: list[Step], first: int, tokens: int) -> None:
+    def _copy(self, steps: list[Step], arrays: dict[str, NDArray[Any]]) -> int:
+        """Fill flat arrays with the steps' rows; return how many tokens there were. Raises CorruptShardError."""
         length = steps[0].phase.seq_len
-        arrays = {name: array[first : first + tokens * len(steps)] for name, array in filled.flat.items()}
         rows, sources, numbers = self._rows(steps)
         totals = np.array([run.tokens for run in self.runs])[sources]
         epochs, windows = np.divmod(numbers, -(-totals // length))
         counts = np.minimum(length, totals - windows * length)
-        if int(counts.sum()) < tokens * len(steps):
+        tokens = int(counts.sum())
+        if tokens < len(arrays["tokens"]):
             self._pad(arrays)
         for source, epoch in sorted(set(zip(sources.tolist(), epochs.tolist(), strict=True))):
             mine = np.flatnonzero((sources == source) & (epochs == epoch))
@@ -232,6 +231,7 @@ class _MixFiller(Filler):
                 positions=arrays.get("positions"),
                 mask_junctions=self.columns.mask_documents,
             )
+        return tokens
 
 
 def _check_weights(datasets: Mapping[str, Dataset], weights: Mapping[str, float]) -> None:

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from toolkit.errors import UsageError, did_you_mean
+from toolkit.loader.engine.front import check_hold_timeout, checked_max_bytes
 from toolkit.loader.tokens.schedule import Phase
 
 __all__ = ["Exhausted", "Fit", "Shuffle", "StreamOptions", "Tail", "member"]
@@ -77,6 +78,8 @@ class StreamOptions:
     threads: int
     prefetch: int
     output: str
+    max_bytes: int | str | None
+    hold_timeout: float
 
     def __post_init__(self) -> None:
         for name, least in (
@@ -104,7 +107,14 @@ class StreamOptions:
             raise UsageError(f"targets mark what is no target with -100, which {self.dtype} hasn't: dtype='int32'")
         if self.mask_documents and not self.targets:
             raise UsageError("mask_documents masks targets: say targets=True, or leave it out")
+        check_hold_timeout(self.hold_timeout)
+        _ = self.most_bytes
         self._check_batch()
+
+    @property
+    def most_bytes(self) -> int | None:
+        """`max_bytes`, as a number."""
+        return checked_max_bytes(self.max_bytes)
 
     @property
     def all_phases(self) -> tuple[Phase, ...]:

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from toolkit._native.order.permute import permute
 from toolkit._native.tokens.fit import fit_rows
-from toolkit.loader.tokens.fill import RowRange, Stretches
 from toolkit.loader.tokens.options import Fit
 from toolkit.loader.tokens.run import OpenRun
 from toolkit.loader.tokens.schedule import Step
+from toolkit.loader.tokens.stretches import RowRange, Stretches
 
 __all__ = ["PackedDocuments"]
 

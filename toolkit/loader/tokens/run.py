@@ -35,6 +35,7 @@ class OpenRun:
         column: The tokens column.
         encoding: What its ids mean.
         tokens: Tokens of the split.
+        width: Bytes of a stored token.
     """
 
     def __init__(self, dataset: Dataset, column: str | None = None) -> None:
@@ -58,8 +59,8 @@ class OpenRun:
         layout = column_layouts(dataset.schema)[self.column.name]
         if not isinstance(layout, ListLayout) or not isinstance(layout.child, FixedLayout) or layout.offsets is None:
             raise UsageError(f"column {self.column.name!r} is {layout.type}, not lists of ids: it is no tokens column")
-        self._ids, self._ends, self._width = layout.child.data, layout.offsets, layout.child.width
-        self._run = TokenRun(np.ascontiguousarray(self._index.shard_tokens), self._width)
+        self._ids, self._ends, self.width = layout.child.data, layout.offsets, layout.child.width
+        self._run = TokenRun(np.ascontiguousarray(self._index.shard_tokens), self.width)
         self.tokens = self._run.tokens
         self._shard_first = np.concatenate(([0], np.cumsum(self._index.shard_tokens)))
         self._readers: dict[int, ShardReader] = {}
@@ -139,7 +140,7 @@ class OpenRun:
             status, chunk = READ_RANGE, -1
             if (high + 1) * 8 <= nbytes:
                 status, chunk = body.read(start + low * 8, offsets.view(np.uint8))
-            if not status and not _are_ends(offsets, low, high == body.rows, body.buffer(self._ids)[1] // self._width):
+            if not status and not _are_ends(offsets, low, high == body.rows, body.buffer(self._ids)[1] // self.width):
                 status = READ_RANGE
             if status:
                 raise self._corrupt(status, shard, batch - int(index.shard_first_batch[shard]), chunk)
@@ -153,7 +154,7 @@ class OpenRun:
         start = int(self._shard_first[shard])
         reader = self._open(shard)
         for earlier in range(int(self._index.shard_first_batch[shard]), batch):
-            start += reader.body(earlier).buffer(self._ids)[1] // self._width
+            start += reader.body(earlier).buffer(self._ids)[1] // self.width
         return start
 
     def _attach(self, shards: list[int]) -> None:
@@ -167,7 +168,7 @@ class OpenRun:
             first, last = (int(self._index.shard_first_batch[shard + i]) for i in (0, 1))
             bodies = [reader.body(batch) for batch in range(first, last)]
             try:
-                self._run.attach(shard, TokenShard(bodies, self._ids, self._ends, self._width))
+                self._run.attach(shard, TokenShard(bodies, self._ids, self._ends, self.width))
             except ValueError as error:
                 raise self._fault(shard, str(error)) from error
 

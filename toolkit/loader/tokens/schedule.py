@@ -101,9 +101,12 @@ class Schedule:
             width = self.width(phase)
             stop = last if left is None else min(last, number + left)
             while number < stop:
-                if not self._steps(self.units - position, phase):
+                units = self.units - position
+                if units >= width:
+                    units = width
+                elif not self._steps(units, phase):
                     epoch, position = epoch + 1, 0
-                units = min(width, self.units - position)
+                    units = min(width, self.units)
                 yield Step(Place(number, epoch, position), units, phase)
                 position += units
                 number += 1

@@ -1,28 +1,26 @@
-"""Deliver the steps of a schedule: filled ahead by threads or on demand, in order, each once, or an error.
+"""Deliver the steps of a schedule: in order, each once, or an error; know where the consumer stands, and go on there.
 
-What a step holds is for the filler to say; this knows where the consumer stands, and goes on from there.
+The loader's engine runs it, ahead or on demand; what a step holds is for the filler to say.
 """
 
 from __future__ import annotations
 
-import itertools
-import os
 import warnings
-import weakref
-from abc import ABC, abstractmethod
-from collections import deque
+from abc import abstractmethod
 from collections.abc import Callable, Generator, Iterator, Mapping
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from functools import partial
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
-from toolkit.errors import LoaderError, UsageError
+from toolkit.errors import UsageError
+from toolkit.loader.engine.engine import Engine
+from toolkit.loader.engine.front import Front
 from toolkit.loader.engine.iteration import Iteration
 from toolkit.loader.order.course import EndedRunWarning, ended_text
 from toolkit.loader.order.state import check_fields, same_value, short, whole_number
+from toolkit.loader.outputs.registry import named
 from toolkit.loader.tokens.batch import TokenBatch
-from toolkit.loader.tokens.fill import Filled, Filler
+from toolkit.loader.tokens.filler import FilledSteps, PlannedSteps, TokenFiller, plan_steps
+from toolkit.loader.tokens.options import StreamOptions
 from toolkit.loader.tokens.schedule import Place, Schedule, Step
 from toolkit.memory.guard import check_memory
 
@@ -37,38 +35,36 @@ _MOST_STEPS = 1 << 50  # more than any run has: what is counted beyond has no en
 Delivery = Callable[[Any, tuple[int, int]], Any]
 
 
-class StepStream(ABC):
+_Engine = Engine[PlannedSteps, FilledSteps]
+
+
+class StepStream(Front[TokenBatch]):
     """Iterates over batches. One consumer; the threads end with the iteration, with close(), or when it is dropped."""
 
+    _called = "stream"
     #: Whether one epoch of it is a run: nobody loops over its epochs.
     _is_whole = False
 
-    def __init__(
-        self,
-        schedule: Schedule,
-        filler: Filler,
-        deliver: Delivery,
-        *,
-        first_step: int,
-        last_step: int | None,
-        until_epoch: int | None,
-        epochs: int | None,
-        threads: int,
-        prefetch: int,
-    ) -> None:
+    def __init__(self, schedule: Schedule, filler: TokenFiller, deliver: Delivery, options: StreamOptions) -> None:
+        """Raises UsageError: a batch is larger than `max_bytes`, or a step lies behind the last phase."""
+        super().__init__(
+            filler.stats,
+            max_bytes=options.most_bytes,
+            hold_timeout=options.hold_timeout,
+            prefetch=options.prefetch,
+            collect=named(options.output).collector(),
+        )
         self._schedule = schedule
         self._filler = filler
         self._convert = deliver
-        self._last_step = last_step
-        self._until_epoch = until_epoch
-        self._epochs = epochs
-        self._threads = threads
-        self._prefetch = prefetch
-        self._place = schedule.advance(Place(), first_step)
-        self._closed = False
-        self._iteration = 0
-        self._workers: ThreadPoolExecutor | None = None
-        self._pid = os.getpid()
+        self._last_step = options.last_step
+        self._until_epoch = options.until_epoch
+        self._epochs = options.epochs
+        self._threads = options.threads
+        self._prefetch = options.prefetch
+        largest = max(options.all_phases, key=filler.step_bytes)
+        self._check_fits(filler.step_bytes(largest), f"a batch of {largest.rows} rows of {largest.seq_len} tokens")
+        self._place = schedule.advance(Place(), options.first_step)
 
     def __len__(self) -> int:
         """Steps that the next iter() gives. Raises UsageError for a stream without end."""
@@ -79,21 +75,11 @@ class StepStream(ABC):
 
     def __iter__(self) -> Iterator[TokenBatch]:
         """Go on from where the stream stands. An iteration that is still running ends."""
-        if self._closed:
-            raise LoaderError("this stream is closed: make a new one")
-        if os.getpid() != self._pid:
-            raise LoaderError("this stream was made before a fork: open a new one in the child process")
-        self._end()
-        self._iteration += 1
-        return Iteration(self._deliver(self._iteration, self._count(self._until())))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+        self._begin()
+        count = self._count(self._until())
+        plan = plan_steps(self._schedule.steps(self._place, count), self._filler)
+        engine = self._start(plan, self._filler, threads=self._threads, prefetch=self._prefetch)
+        return Iteration(self._run(engine, self._deliver(engine, count)))
 
     @property
     def place(self) -> Place:
@@ -131,19 +117,13 @@ class StepStream(ABC):
             position=whole_number(state, "position", self._schedule.units),
         )
         self._warn_if_ended(place)
-        self._end()
-        self._iteration += 1
+        self._end_engine()
         self._place = place
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise UsageError(
             "a token stream doesn't pickle: pickle its datasets and its state_dict(), and make it where they arrive"
         )
-
-    def close(self) -> None:
-        """End a running iteration and its threads. May be called more than once."""
-        self._closed = True
-        self._end()
 
     @abstractmethod
     def _identity(self) -> dict[str, object]:
@@ -178,107 +158,33 @@ class StepStream(ABC):
             what = "every row once" if self._is_whole else f"epochs={self._epochs}"
             warnings.warn(ended_text(what, until, until), EndedRunWarning, stacklevel=3)
 
-    def _end(self) -> None:
-        if self._workers is not None:
-            self._workers.shutdown(cancel_futures=True)
-            self._workers = None
-
-    def _deliver(self, iteration: int, count: int) -> Generator[TokenBatch, None, None]:
+    def _deliver(self, engine: _Engine, count: int) -> Generator[TokenBatch, None, None]:
         delivered = 0
-        try:
-            for filled in self._filled(_works(self._schedule.steps(self._place, count), self._filler)):
-                for i in range(filled.good):
-                    if iteration != self._iteration or self._closed:
-                        break
-                    check_memory()
-                    delivered += 1
-                    yield self._batch(filled, i)
-                if filled.error is not None:
-                    raise filled.error
-                if iteration != self._iteration or self._closed:
+        for filled in engine:
+            content = filled.content
+            for i in range(content.good):
+                if self._engine is not engine:
                     break
-                del filled  # the consumer alone decides how long a batch lives
-        except GeneratorExit:  # nobody has the iteration any more
-            if iteration == self._iteration and self._workers is not None:
-                _let_end(self._workers)
-            raise
-        except BaseException:
-            if iteration == self._iteration:
-                self._end()
-            raise
-        if iteration == self._iteration:
-            self._end()
+                check_memory()
+                delivered += 1
+                yield self._batch(content, i)
+            if self._engine is not engine:
+                break
+            if content.error is not None:
+                raise content.error
+            del filled, content  # the consumer alone decides how long a batch lives
         if delivered != count:
-            raise LoaderError(
-                f"the iteration ended after {delivered} of {count} steps, because the stream was closed or another "
-                "iteration over it began: use one stream for each loop that runs at the same time"
-            )
+            raise self._cut_off(f"{delivered} of {count} steps")
 
-    def _filled(self, work: Iterator[partial[Filled]]) -> Iterator[Filled]:
-        """Yield what is filled, in order: made by threads ahead, or in this one."""
-        if not self._threads:
-            yield from (one() for one in work)
-            return
-        self._workers = workers = ThreadPoolExecutor(self._threads, thread_name_prefix="toolkit-tokens")
-        weakref.finalize(self, _let_end, workers).atexit = False
-        ahead: deque[Future[Filled]] = deque()
-        while True:
-            for one in itertools.islice(work, self._prefetch + 1 - len(ahead)):
-                ahead.append(_submitted(workers, one))
-            if not ahead:
-                return
-            if os.getpid() != self._pid:  # its threads are the parent's: what they have not filled never comes
-                raise LoaderError("this iteration began before a fork: make a new stream in the child process")
-            try:
-                filled = ahead.popleft().result()
-            except CancelledError:  # the stream was closed by another thread, or went on elsewhere
-                return
-            yield filled
-            del filled
-
-    def _batch(self, filled: Filled, i: int) -> TokenBatch:
+    def _batch(self, filled: FilledSteps, i: int) -> TokenBatch:
         step = filled.steps[i]
         step_number, epoch, position = step.place
         shape = (step.phase.rows, step.phase.seq_len)
         arrays = {name: self._convert(array[i], shape) for name, array in filled.arrays.items()}
         self._place = Place(step_number + 1, epoch, position + step.units)
+        self._stats.deliver(filled.arrays["tokens"].shape[1])
         return TokenBatch(arrays, (step.place, partial(_mask, self._filler, self._convert, step)))
 
 
-def _submitted(workers: ThreadPoolExecutor, one: Callable[[], Filled]) -> Future[Filled]:
-    """Have it filled ahead; or now: once the main thread has ended no executor takes more, and others may go on."""
-    try:
-        return workers.submit(one)
-    except RuntimeError:
-        filled: Future[Filled] = Future()
-        filled.set_result(one())
-        return filled
-
-
-def _let_end(workers: ThreadPoolExecutor) -> None:
-    """Don't wait: where a finalizer runs, its thread may hold a lock that one of them needs."""
-    workers.shutdown(wait=False, cancel_futures=True)
-
-
-def _works(steps: Iterator[Step], filler: Filler) -> Iterator[partial[Filled]]:
-    """Yield what to fill in one go: steps of one form that follow each other in an epoch, while they are small."""
-    group: list[Step] = []
-    most = 0
-    for step in steps:
-        if group and not (
-            len(group) < most
-            and step.phase is group[0].phase
-            and step.place.epoch == group[0].place.epoch
-            and step.units == group[0].units
-        ):
-            yield partial(filler.fill, group)
-            group = []
-        if not group:
-            most = filler.steps_at_once(step)
-        group.append(step)
-    if group:
-        yield partial(filler.fill, group)
-
-
-def _mask(filler: Filler, convert: Delivery, step: Step) -> Any:
+def _mask(filler: TokenFiller, convert: Delivery, step: Step) -> Any:
     return convert(filler.there(step), (step.phase.rows, step.phase.seq_len))

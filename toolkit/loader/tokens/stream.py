@@ -11,14 +11,15 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from toolkit.errors import UsageError
+from toolkit.loader.engine.stats import LoaderStats
 from toolkit.loader.tokens.deliver import row_placement
-from toolkit.loader.tokens.fill import Columns, Filler, WindowOrder
+from toolkit.loader.tokens.filler import Columns, TokenFiller
 from toolkit.loader.tokens.options import Fit, Shuffle, StreamOptions, Tail, member
 from toolkit.loader.tokens.packing import PackedDocuments
 from toolkit.loader.tokens.run import OpenRun
 from toolkit.loader.tokens.schedule import Schedule
 from toolkit.loader.tokens.steps import STATE_VERSION, StepStream
-from toolkit.memory.pool import BlockPool
+from toolkit.loader.tokens.stretches import WindowOrder
 from toolkit.pipelines.randomness import fold_all
 from toolkit.sources.text_tokenizer import BYTES, load_tokenizer
 
@@ -68,6 +69,8 @@ class TokenStream(StepStream):
         prefetch: int = 2,
         output: str = "numpy",
         sharding: Any = None,
+        max_bytes: int | str | None = None,
+        hold_timeout: float = 60.0,
         tokenizer: str | os.PathLike[str] | None = None,
         column: str | None = None,
         verify: str | None = None,
@@ -101,9 +104,12 @@ class TokenStream(StepStream):
             dtype: int32, int64, uint16 or uint32.
             rank, world_size: This rank's rows of each global batch.
             threads: Threads that fill batches; 0 fills them in the consumer's.
-            prefetch: Fills of 1 MiB (or one batch) that are made ahead.
+            prefetch: Fills of 2 MiB (or one batch) that are made ahead.
             output: "numpy", "torch" or "jax".
             sharding: A jax NamedSharding of (rows, seq_len): JAX arrays placed by it, each process reading its rows.
+            max_bytes: The most memory that this stream may own, batches that the consumer holds included: bytes, or
+                text as in "512MiB". Less than one batch is refused, with the number needed.
+            hold_timeout: Seconds that the next batch waits for the consumer to let go of others before it raises.
             tokenizer: The tokenizer.json (or "bytes") that ids must be of.
             column: The tokens column, when there are several.
             verify: "touch" or "always", as in toolkit.open(); left out, as the dataset was opened.
@@ -140,26 +146,28 @@ class TokenStream(StepStream):
             threads=threads,
             prefetch=prefetch,
             output=output,
+            max_bytes=max_bytes,
+            hold_timeout=hold_timeout,
         )
         self.dataset = dataset = dataset if verify is None else dataset.verified(verify)
-        self._run = OpenRun(dataset, column)
+        self._tokens = OpenRun(dataset, column)
         options = self.options
-        check_fit(options, self._run, tokenizer)
+        check_fit(options, self._tokens, tokenizer)
         keys = partial(fold_all, _ORDER_VERSION, options.seed)
         self._block = options.block_size or options.longest if options.shuffle is Shuffle.BLOCK else 0
         self._packed: PackedDocuments | None = None
         if options.fit is not None:
             shuffled = keys if options.shuffle is Shuffle.BLOCK else None
             self._packed = PackedDocuments(
-                self._run, len(dataset), options.longest, options.fit, options.group_documents, shuffled
+                self._tokens, len(dataset), options.longest, options.fit, options.group_documents, shuffled
             )
         schedule = Schedule(
-            units=self._packed.rows if self._packed else self._run.tokens,
+            units=self._packed.rows if self._packed else self._tokens.tokens,
             phases=options.all_phases,
             pad=options.tail is Tail.PAD,
             unit_tokens=options.longest if self._packed else 1,
         )
-        _check_phases(schedule, self._run.tokens)
+        _check_phases(schedule, self._tokens.tokens)
         if placement.ranges is not None:
             for phase in options.all_phases:
                 placement.ranges((phase.rows, phase.seq_len))  # an error now and not in the middle
@@ -168,29 +176,18 @@ class TokenStream(StepStream):
             options.targets,
             options.documents,
             options.mask_documents,
-            options.pad_id if options.pad_id is not None else self._run.encoding.eos or 0,
+            options.pad_id if options.pad_id is not None else self._tokens.encoding.eos or 0,
         )
-        filler = Filler(
-            self._run,
+        filler = TokenFiller(
+            self._tokens,
             self._packed or WindowOrder(self._block, keys),
             columns,
             placement.ranges,
             options.rank,
             options.world_size,
-            # Made ahead, in the consumer's hand, and the one before that JAX or a slow `del` still holds.
-            BlockPool(keep=options.prefetch + 2),
+            LoaderStats(),
         )
-        super().__init__(
-            schedule,
-            filler,
-            placement.place,
-            first_step=options.first_step,
-            last_step=options.last_step,
-            until_epoch=options.until_epoch,
-            epochs=options.epochs,
-            threads=options.threads,
-            prefetch=options.prefetch,
-        )
+        super().__init__(schedule, filler, placement.place, options)
 
     @property
     def padding_share(self) -> float:
@@ -214,7 +211,7 @@ class TokenStream(StepStream):
             "order": _ORDER_VERSION,
             "pin": self.dataset.pin,
             "split": self.dataset.split,
-            "column": self._run.column.name,
+            "column": self._tokens.column.name,
             "shuffle": options.shuffle.value,
             "seed": options.seed if options.shuffle is Shuffle.BLOCK else None,
             "block_size": self._block,
