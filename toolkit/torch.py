@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import torch
 import torch.distributed
 import torch.utils.data
@@ -29,9 +28,6 @@ from toolkit.loader.order.state import (
     short,
     whole_number,
 )
-from toolkit.loader.outputs.delivery import unfit_sample
-from toolkit.loader.outputs.registry import named
-from toolkit.loader.outputs.values import UnfitValueError
 from toolkit.pipelines.pipeline import Pipeline
 from toolkit.processors import processors
 
@@ -55,8 +51,7 @@ class Dataset(torch.utils.data.Dataset):  # type: ignore[misc]  # torch's types 
         self._pipeline = pipeline
         self._seed = seed
         self._uses = _Uses()
-        self._reader = DirectReader(dataset, pipeline, seed)
-        self._arrays = named("torch").arrays()
+        self._reader = DirectReader(dataset, pipeline, seed, output="torch")
         self._random = pipeline is not None and any(slot.is_random for slot in pipeline.slots)
 
     def set_epoch(self, epoch: int) -> None:
@@ -95,14 +90,7 @@ class Dataset(torch.utils.data.Dataset):  # type: ignore[misc]  # torch's types 
                 "what they drew before: call set_epoch(epoch) before each epoch",
                 stacklevel=3,
             )
-        read = self._reader.read(indices, self._uses.epoch)
-        try:
-            columns = self._arrays.columns(read, self._reader.dtypes)
-        except UnfitValueError as error:
-            if error.index is None:
-                raise
-            row = int(self._dataset.rows(np.array([indices[error.index] % len(self)], np.int64))[0])
-            raise unfit_sample(self._dataset.fetcher, row, self._reader.steps, error) from error
+        columns = self._reader.read(indices, self._uses.epoch)
         return [{name: values[i] for name, values in columns.items()} for i in range(len(indices))]
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -15,6 +15,7 @@ import token_oracle
 import toolkit
 from toolkit import slot
 from toolkit.errors import UsageError
+from toolkit.loader.direct import DirectReader
 from toolkit.loader.outputs import registry
 from toolkit.loader.outputs.spec import OutputSpec
 
@@ -175,6 +176,13 @@ class OutputContract:
             if option == "sharding":
                 with pytest.raises(UsageError, match=f"sharding=.*say output='{taker}'"):
                     ds.tokens(seq_len=8, batch_size=2, output=self.name, sharding=object())
+
+    def test_rows_that_are_read_directly_are_numpys(self, packed: Path) -> None:
+        ds = toolkit.open(packed, split="val")
+        made, plain = (DirectReader(ds, PIXELS, 0, output).read([3, -1, 0], 0) for output in (self.name, "numpy"))
+        assert list(made) == list(plain)
+        for name in plain:
+            self.same(made[name], plain[name])
 
     def test_rows_of_a_token_stream_are_numpys(self, tmp_path: Path) -> None:
         token_oracle.write(tmp_path / "ds", token_oracle.documents(30, 60))

@@ -12,6 +12,9 @@ from toolkit.errors import PipelineError, UsageError
 from toolkit.loader.dataset.dataset import Dataset
 from toolkit.loader.engine.filler import fill_now
 from toolkit.loader.engine.stats import LoaderStats
+from toolkit.loader.outputs.delivery import unfit_sample
+from toolkit.loader.outputs.registry import named
+from toolkit.loader.outputs.values import UnfitValueError
 from toolkit.loader.stages.filler import SampleFiller
 from toolkit.loader.stages.make import make_stages
 from toolkit.loader.stages.planned import PlannedBatch
@@ -25,7 +28,7 @@ __all__ = ["DirectReader"]
 class DirectReader:
     """Reads rows of a dataset through a pipeline. Safe from any thread, in any process; owns a thread's memory each."""
 
-    def __init__(self, dataset: Dataset, pipeline: Pipeline | None, seed: int) -> None:
+    def __init__(self, dataset: Dataset, pipeline: Pipeline | None, seed: int, output: str) -> None:
         """Raises UsageError, PipelineError; no sample is read yet."""
         if pipeline is not None and not isinstance(pipeline, Pipeline):
             raise UsageError(f"this takes a pipeline, got {type(pipeline).__name__}: toolkit.pipeline(slot(...), ...)")
@@ -38,25 +41,17 @@ class DirectReader:
         stages = make_stages(dataset.columns, dataset.schema, compiled, dataset.fetcher, LoaderStats(), seed=seed)
         self._dtypes = {stage.name: stage.dtype for stage in stages}
         self._filler = SampleFiller(stages, dataset.fetcher)
+        self._arrays = named(output).arrays()
         self._local = threading.local()
 
-    @property
-    def steps(self) -> dict[str, str]:
-        """The last step of each slot, in words."""
-        return self._steps
-
-    @property
-    def dtypes(self) -> dict[str, str | None]:
-        """What the arrays hold; see ColumnStage.dtype."""
-        return self._dtypes
-
     def read(self, rows: Sequence[int], epoch: int) -> dict[str, Any]:
-        """Return the columns of rows of the dataset: arrays, or lists, as in a loader's batch.
+        """Return the columns of rows of the dataset: the output's arrays, or lists, as in a loader's batch.
 
         A row stands for its position where steps draw: nobody here knows what order the rows are read in.
 
         Raises:
-            IndexError, CorruptShardError, SampleError: A row that is not there, is damaged, or can't be decoded.
+            IndexError, CorruptShardError, SampleError: A row that is not there, is damaged, or can't be decoded; or the
+                output has nothing for a value of it.
         """
         memory = getattr(self._local, "memory", None)
         if memory is None:
@@ -67,4 +62,10 @@ class DirectReader:
             raise IndexError(f"rows must be within 0..{samples - 1}, got {chosen.min()}..{chosen.max()}")
         positions = chosen % samples if samples else chosen
         planned = PlannedBatch(epoch, positions, self._dataset.rows(positions), len(positions))
-        return fill_now(self._filler, planned, lambda column: self._pool.lend, memory).columns
+        columns = fill_now(self._filler, planned, lambda column: self._pool.lend, memory).columns
+        try:
+            return self._arrays.columns(columns, self._dtypes)
+        except UnfitValueError as error:
+            if error.index is None:
+                raise
+            raise unfit_sample(self._dataset.fetcher, int(planned.rows[error.index]), self._steps, error) from error
