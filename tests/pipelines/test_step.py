@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -82,6 +83,7 @@ def test_a_step_is_documented_frozen_data_in_a_family(word: str) -> None:
     assert not hasattr(made(word).steps[-1], "__dict__"), "slots=True is missing"
     method = getattr(toolkit.Slot, word)
     assert (method.__name__, method.__doc__) == (word, step.__doc__)
+    assert inspect.signature(getattr(chain(), word)).parameters == step.signature().parameters
     assert step.limits <= {field.name for field in dataclasses.fields(step)}
 
 

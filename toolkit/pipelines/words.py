@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Self
@@ -39,4 +40,7 @@ def word_of(step: type[Step]) -> Callable[..., Words]:
         return self.with_step(made)
 
     add.__name__, add.__qualname__, add.__doc__ = step.word, f"Words.{step.word}", step.__doc__
+    # What notebooks and help() show: they ask the function, and read no stub.
+    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    add.__signature__ = inspect.Signature([own, *step.signature().parameters.values()])
     return add
