@@ -143,7 +143,7 @@ def _entries(data: bytes) -> Iterator[tuple[str, bytes]]:
     """Yield name and value of each entry of a map."""
     for number, kind, value in _fields(data):
         if number == 1 and kind == 2:
-            name, content = b"", b""
+            name, content, unknown = b"", b"", False
             for inner, wire, part in _fields(value):
                 if wire == 2 and inner == 1:
                     name = part
@@ -151,7 +151,10 @@ def _entries(data: bytes) -> Iterator[tuple[str, bytes]]:
                 elif wire == 2 and inner == 2:
                     list(_fields(part))
                     content += part  # merged, as one behind the other is
-            yield _text(name), content
+                else:
+                    unknown = True
+            if not unknown:  # protobuf's parser (upb) leaves such an entry with the unknown fields of the message
+                yield _text(name), content
 
 
 def _text(data: bytes) -> str:
