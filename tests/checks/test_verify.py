@@ -130,6 +130,18 @@ def test_more_tokens_than_the_table_says(tokens: Crafted, tmp_path: Path) -> Non
     assert "it holds 51 tokens, its shard table says 52" in finding.message
 
 
+@pytest.mark.parametrize("said", [0, 8, 50])
+def test_documents_of_more_tokens_than_the_table_says(tokens: Crafted, tmp_path: Path, said: int) -> None:
+    tokens.shard().tokens = said
+    tokens.write(tmp_path / "crafted")
+    ended = program("inspect", tmp_path / "crafted")
+    assert ended.code == 4
+    assert f"its documents hold 51 tokens, its shard table says {said}" in ended.err
+    if said:
+        with pytest.raises(CorruptShardError, match="its documents hold 51 tokens"):
+            list(toolkit.open(tmp_path / "crafted").tokens(seq_len=8, batch_size=2, pack="best"))
+
+
 @pytest.mark.parametrize("offsets", [[0, 6, 10, 50], [1, 6, 10, 51], [0, 10, 6, 51], [0, -1, 2**62, 51]])
 def test_documents_that_leave_tokens_out(tokens: Crafted, tmp_path: Path, offsets: list[int]) -> None:
     batch = tokens.batch()

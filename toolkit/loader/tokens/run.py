@@ -145,6 +145,9 @@ class OpenRun:
             if status:
                 raise self._corrupt(status, shard, batch - int(index.shard_first_batch[shard]), chunk)
             offsets += self._batch_start(shard, batch)
+            if offsets[-1] > self._shard_first[shard + 1]:
+                held, said = int(offsets[-1] - self._shard_first[shard]), int(self._index.shard_tokens[shard])
+                raise self._fault(shard, f"its documents hold {held} tokens, its shard table says {said}")
             begin = int(offsets[0]) if begin < 0 else begin
             ends.append(offsets[1:])
         return begin, np.concatenate(ends)
