@@ -1,4 +1,4 @@
-/* What random steps draw: generator version 1, splitmix64's finaliser over folded integers. */
+/* What random steps draw: generator version 2, splitmix64's finaliser over folded integers. */
 #ifndef TOOLKIT_IMAGE_DRAWS_H
 #define TOOLKIT_IMAGE_DRAWS_H
 
