@@ -37,6 +37,10 @@ STEPS = {
     "cut of padded": slot("image").decode_image().center_crop((75, 44)).crop(3, 20, 60, 70).center_crop(61),
     "beside": slot("image").decode_image().crop(90, 0, 8, 9),
     "padded": slot("image").decode_image().center_crop(90),
+    "cut and normalized": slot("image").decode_image().center_crop(31).normalize("imagenet"),
+    "cut, normalized and cast": slot("image").decode_image().center_crop(31).normalize("half").cast("float16").to_hwc(),
+    "cut to planes": slot("image").decode_image().center_crop(31).to_chw(),
+    "cut to floats": slot("image").decode_image().crop(1, 2, 20, 30).cast("float32"),
     "normalized": slot("image").decode_image().resize_short(40).center_crop(32).normalize("imagenet"),
 }
 

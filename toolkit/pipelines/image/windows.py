@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,7 +56,7 @@ def plain_windows(steps: Sequence[object]) -> Windows | None:
     """Return the windows of a slot that only crops RGB to uint8 (height, width, 3); None of any other."""
     decode, *rest = steps
     crops: list[Crop | CenterCrop] = []
-    written = _AS_PIXELS.copy()
+    written: dict[str, Any] = {}
     for step in rest:
         match step:
             case Crop() | CenterCrop():
@@ -64,6 +65,6 @@ def plain_windows(steps: Sequence[object]) -> Windows | None:
                 step.finish(written)
             case _:
                 return None
-    if written != _AS_PIXELS or not isinstance(decode, DecodeImage) or decode.mode is not Mode.RGB or not crops:
+    if not crops or not isinstance(decode, DecodeImage) or decode.mode is not Mode.RGB:
         return None
-    return Windows(tuple(crops), decode.max_pixels)
+    return Windows(tuple(crops), decode.max_pixels) if _AS_PIXELS | written == _AS_PIXELS else None
