@@ -147,6 +147,37 @@ def test_branches_of_functions_run_on_the_samples_that_drew_them(ds: toolkit.Dat
     assert seen[0] == seen[1] == [expected(tree.steps, float(row), key) for row, key in enumerate(keys)]
 
 
+def test_objects_of_branches_stay_as_they_are(ds: toolkit.Dataset) -> None:
+    """Some of a part may be arrays, and others not: which ones are in a part follows from the batch size."""
+
+    def boxed(value: Any) -> Any:
+        return {"v": int(value)}
+
+    def unboxed(value: Any) -> Any:
+        return np.array([value["v"]])
+
+    objects = slot("x").scalar("int64").python(boxed, "object")
+    made = toolkit.pipeline(objects.maybe(chain().python(unboxed, "object"), p=0.5))
+    for size in (1, ROWS):
+        values = [value for batch in ds.loader(made, batch_size=size, threads=1) for value in batch["x"]]
+        assert [value["v"] if isinstance(value, dict) else int(value[0]) for value in values] == list(range(ROWS))
+        assert {type(value) for value in values} == {dict, np.ndarray}
+        assert all(value.base is None for value in values if isinstance(value, np.ndarray))
+
+
+@pytest.mark.parametrize("weights", [(1e308, 1e308), (1e308, 1e308, 0), (0, 0), (10**400, 1), (1, float("nan"))])
+def test_weights_that_have_no_shares_are_refused_when_written(weights: tuple[float, ...]) -> None:
+    ways = [chain().hflip()] * len(weights)
+    with pytest.raises(PipelineError, match=r"weights must (have a finite sum|not all be 0)|must be a finite number"):
+        chain().one_of(*ways, weights=weights)
+
+
+def test_a_number_beyond_float64_is_refused_as_others_are() -> None:
+    for build in (lambda: chain().maybe(chain().hflip(), 10**400), lambda: chain().color_jitter(brightness=10**400)):
+        with pytest.raises(PipelineError, match="finite number"):
+            build()
+
+
 def test_a_function_that_fails_in_a_branch_names_its_sample(ds: toolkit.Dataset) -> None:
     def refuse(value: Any) -> float:
         if value == 17:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import math
+import sys
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -38,6 +39,7 @@ DTYPES = (
     "float32",
     "float64",
 )
+_LARGEST = sys.float_info.max
 MAX_INT = (1 << 31) - 1
 _Member = TypeVar("_Member", bound=enum.Enum)
 
@@ -58,7 +60,7 @@ def an_int(name: str, value: object, *, least: int = 1, most: int = MAX_INT) -> 
 
 def a_number(name: str, value: object, *, least: float = -math.inf, most: float = math.inf) -> float:
     """Return a finite float in least..most."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= _LARGEST:
         raise BadArgumentError(f"{name} must be a finite number, got {value!r}")
     if not least <= value <= most:
         bounds = f"{least:g} or more" if most == math.inf else f"within {least:g}..{most:g}"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -251,8 +252,9 @@ def _weights(name: str, value: Any) -> tuple[float, ...] | None:
     if not isinstance(value, Sequence) or isinstance(value, str):
         raise BadArgumentError(f"{name} must be a list of numbers, got {value!r}")
     weights = tuple(a_number(f"a weight of {name}", each, least=0) for each in value)
-    if not any(weights):
-        raise BadArgumentError(f"{name} must not all be 0, got {value!r}")
+    if not 0 < sum(weights) < math.inf:
+        what = "not all be 0" if not any(weights) else "have a finite sum"
+        raise BadArgumentError(f"{name} must {what}, got {value!r}")
     return weights
 
 

@@ -12,13 +12,15 @@ from toolkit.pipelines.words import Words, word_of
 __all__ = ["STEPS", "forget", "register"]
 
 _StepClass = TypeVar("_StepClass", bound=type[Step])
+# What slots and chains are made of, which a word would be hidden by.
+_OF_SLOTS = frozenset({"column", "fill", "is_random", "name", "optional", "states", "steps", "sync", "then"})
 _steps: dict[str, type[Step]] = {}
 STEPS: Mapping[str, type[Step]] = MappingProxyType(_steps)
 
 
 def register(step: _StepClass) -> _StepClass:
     """Make the step's word known, and return the step. Raises ValueError: the word is taken."""
-    if hasattr(Words, step.word):
+    if hasattr(Words, step.word) or step.word in _OF_SLOTS:
         raise ValueError(f"the word {step.word!r} is taken: give {step.__qualname__} another")
     _steps[step.word] = step
     setattr(Words, step.word, word_of(step))

@@ -79,6 +79,8 @@ class _Ways:
         # The first way whose limit is above the draw; none: the value stays.
         picked = np.searchsorted(self._limits, first_draws(call.keys), side="right")
         out: list[Any] = list(values)
+        # Objects stay a list, though they may be arrays: only what was one array is one again.
+        of_arrays = isinstance(values, np.ndarray) or not (picked >= len(self._ways)).any()
         for number, way in enumerate(self._ways):
             places = np.flatnonzero(picked == number)
             if not len(places):
@@ -89,9 +91,10 @@ class _Ways:
             except StepFailureError as error:
                 index = int(places[error.index])
                 raise StepFailureError(index, error.step, str(error)) from error.__cause__
+            of_arrays = of_arrays and isinstance(made, np.ndarray)
             for place, value in zip(places.tolist(), made, strict=True):
                 out[place] = value
-        return joined(out)
+        return joined(out) if of_arrays else out
 
 
 class _WatchedPlaces:

@@ -138,7 +138,7 @@ def check_stored(state: State, expected: str, fix: str, *kinds: ValueKind) -> No
 
 def joined(values: list[Any]) -> Values:
     """Return arrays of one shape and dtype as one array, so that what follows runs on all of them at once."""
-    if not values or not isinstance(values[0], (np.ndarray, np.generic)):
+    if not values or not all(isinstance(value, (np.ndarray, np.generic)) for value in values):
         return values
     first = values[0]
     if any(value.shape != first.shape or value.dtype != first.dtype for value in values):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 import subprocess
 import sys
 import threading
@@ -167,6 +168,18 @@ def test_lists_larger_than_the_cap_are_an_error_with_the_number(packed: Path) ->
         LoaderError, match=r"positions 0\.\.49, \d+ bytes.*this batch alone is larger than max_bytes 10000"
     ):
         next(iter(loader))
+
+
+def test_what_the_next_batch_needs_is_said_where_it_lies_in_lists(packed: Path) -> None:
+    ds = toolkit.open(packed, split="train")
+    steps = toolkit.pipeline(toolkit.slot("image").bytes().python(bytes, "object"))
+    loader = ds.loader(steps, batch_size=16, max_bytes="150KiB", hold_timeout=0.3, threads=1)
+    held: list[Any] = []
+    with pytest.raises(LoaderError, match=r"needs (\d+) bytes.*or allow (\d+) bytes") as caught:
+        held.extend(batch for _ in range(50) for batch in loader)
+    need, allow = (int(text) for text in re.findall(r"(?:needs|allow) (\d+) bytes", str(caught.value)))
+    assert need > 0
+    assert allow > 150 * 1024
 
 
 def test_what_a_batch_map_makes_is_counted_and_what_it_replaces_is_not(packed: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import time
 from collections.abc import Iterator
 
 import numpy as np
@@ -65,6 +66,33 @@ def test_who_holds_on_is_told_what_he_holds(packed: Packed) -> None:
     with pytest.raises(LoaderError, match=r"epoch 0, positions 0\.\.8191, 32768 bytes, delivered: tokens"):
         held.extend(stream)
     assert len(held) == 3
+
+
+@pytest.mark.parametrize("threads", [0, 1])
+def test_a_limit_that_is_lowered_is_for_the_fills_that_come(packed: Packed, threads: int) -> None:
+    """A fill that was made before is larger than the new limit, and still is what its consumer gets."""
+    ds = packed.open()
+    toolkit.set_memory_limit("1MiB")
+    stream = ds.tokens(seq_len=64, batch_size=8, epochs=4, threads=threads)
+    seen = 0
+    for batch in stream:
+        seen += 1
+        if seen == 20:
+            toolkit.set_memory_limit("64KiB")
+        del batch
+    assert seen == 4 * stream.steps_per_epoch()
+
+
+def test_times_of_a_stream_are_of_its_batches(packed: Packed) -> None:
+    stream = packed.open().tokens(seq_len=64, batch_size=8, threads=0)
+    for seen, batch in enumerate(stream):
+        time.sleep(0.01)
+        del batch
+        if seen == 30:
+            break
+    stats = stream.stats()
+    assert stats["running_seconds"] >= 0.3  # though all of them were filled at once
+    assert stats["bottleneck"].startswith("the consumer")
 
 
 def test_a_limit_that_comes_while_a_stream_runs_holds_from_the_next_fill_on(packed: Packed) -> None:

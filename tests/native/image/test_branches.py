@@ -173,6 +173,8 @@ def nested(depth: int) -> list[Op]:
         ([one_of((1, -0.5), [FLIP], [FLIP])], "weights must be finite"),
         ([one_of((1, float("nan")), [FLIP], [FLIP])], "weights must be finite"),
         ([one_of((1, float("inf")), [FLIP], [FLIP])], "weights must be finite"),
+        ([one_of((10**400, 1), [FLIP], [FLIP])], "step 1 (one_of): "),
+        ([maybe(0.5, [None])], "step 1 (maybe), branch 1, step 1 must be (name, fields), not None"),
         (nested(9), "branches lie within each other more than 8 deep"),
         ([one_of((1, 1), [FLIP], [FLIP] * 60), *[FLIP] * 5], "65 steps are more than 64"),
     ],
@@ -185,6 +187,16 @@ def test_bad_branches_are_named(ops: list[Op], words: str) -> None:
 def test_branches_may_be_as_deep_and_as_many_as_is_said() -> None:
     image.ImageProgram(nested(8))
     image.ImageProgram([one_of((1,) * 500, *[[FLIP] * 60] * 500), *[FLIP] * 4])
+
+
+def test_a_list_that_says_it_is_shorter_gets_the_memory_it_needs() -> None:
+    class Short(list[Op]):
+        def __len__(self) -> int:
+            return 0
+
+    with pytest.raises(ValueError, match="65 steps are more than 64"):
+        image.ImageProgram([maybe(0.5, Short([FLIP] * 65))])
+    image.ImageProgram([maybe(0.5, Short([FLIP] * 60))])
 
 
 def test_a_branch_needs_a_key() -> None:

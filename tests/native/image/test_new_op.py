@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-import toolkit
+ROOT = Path(__file__).parents[3]
 
 KERNEL = """/* Invert colours. */
 #include "image/program/op.h"
@@ -64,7 +64,7 @@ class Invert(PixelStep):
 USE = """
 import sys
 import numpy as np
-import toolkit
+ROOT = Path(__file__).parents[3]
 from toolkit import slot
 import invert_step
 
@@ -89,7 +89,7 @@ else:
 @pytest.mark.slow
 def test_a_new_step_on_pixels(dataset: Path, tmp_path: Path) -> None:
     package = tmp_path / "toolkit"
-    shutil.copytree(Path(toolkit.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "toolkit", package, ignore=shutil.ignore_patterns("__pycache__"))
     (package / "_native/image/program/ops/invert.c").write_text(KERNEL)
     table = package / "_native/image/program/ops.h"
     text = table.read_text()

@@ -106,8 +106,8 @@ class Admission(Generic[PlannedT, Content]):
                     f"epoch {epoch}, positions {first}..{last}, {blocks + late} bytes: this batch alone "
                     f"is larger than {self._limits()}"
                 )
-            if alone:  # its own size decides, not what others were: it has to go on
-                other = min(other, max(0, limit - blocks))
+            if alone:
+                other = self._needed(planned, limit) - blocks
         if other and not self._budget.charge(other):
             self._budget.reclaim()  # free blocks of other sizes, for one
             if not self._budget.charge(other):
@@ -141,7 +141,7 @@ class Admission(Generic[PlannedT, Content]):
             if admitted is not None:
                 return admitted
             limit = self._budget.least_limit
-            need = self._filler.block_bytes(planned) + (0 if limit is None else self._late_bytes(planned))
+            need = self._filler.block_bytes(planned) if limit is None else self._needed(planned, limit)
             if limit is not None and need > limit:
                 raise LoaderError(f"{planned} needs {size_text(need)}, more than {self._limits()}")
             now = time.monotonic()
@@ -154,6 +154,15 @@ class Admission(Generic[PlannedT, Content]):
                 collected = now
             self._budget.wait()
         return None
+
+    def _needed(self, planned: PlannedT, limit: int) -> int:
+        """Return the bytes that a batch needs when no other is in flight.
+
+        Its own size decides, not what others were, where these leave no room for its blocks: it has to go on.
+        """
+        blocks = self._filler.block_bytes(planned)
+        other = self._late_bytes(planned) + int(self._other_a_place * planned.places)
+        return blocks + min(other, max(0, limit - blocks))
 
     @property
     def is_starved(self) -> bool:
@@ -229,9 +238,12 @@ class Admission(Generic[PlannedT, Content]):
         self._filled += 1
 
     def check(self, holding: Holding) -> None:
-        """Raise LoaderError when a batch that was filled is larger than the budget."""
+        """Raise LoaderError when a batch that was filled is larger than the budget.
+
+        Blocks were counted before they were lent; a limit that was lowered since is for those that come.
+        """
         limit = self._budget.least_limit
-        if limit is not None and holding.nbytes > limit:
+        if self._filler.has_other and limit is not None and holding.nbytes > limit:
             raise LoaderError(f"{holding.seen()}: this batch alone is larger than {self._limits()}")
 
     def _late_bytes(self, planned: PlannedT) -> int:

@@ -83,6 +83,13 @@ class LoaderStats:
         self._asked = now
         self.in_flight = in_flight
 
+    def tick(self) -> None:
+        """Note that the consumer asks for a batch that is there already, and is given it."""
+        now = time.perf_counter()
+        if self._asked is not None:
+            self.running_seconds += now - self._asked
+        self._asked = now
+
     def snapshot(self, budget: Budget) -> dict[str, Any]:
         """Return the counters at one instant, and what they say.
 

@@ -206,19 +206,20 @@ class _MixFiller(TokenFiller):
         return rows, all_sources[at.reshape(-1)[rows]], all_numbers[at.reshape(-1)[rows]]
 
     def _copy(self, steps: list[Step], arrays: dict[str, NDArray[Any]]) -> int:
-        """Fill flat arrays with the steps' rows; return how many tokens there were. Raises CorruptShardError."""
+        """Fill flat arrays with the steps' rows; return the bytes that were copied. Raises CorruptShardError."""
         length = steps[0].phase.seq_len
         rows, sources, numbers = self._rows(steps)
         totals = np.array([run.tokens for run in self.runs])[sources]
         epochs, windows = np.divmod(numbers, -(-totals // length))
         counts = np.minimum(length, totals - windows * length)
-        tokens = int(counts.sum())
-        if tokens < len(arrays["tokens"]):
+        if int(counts.sum()) < len(arrays["tokens"]):
             self._pad(arrays)
+        copied = 0
         for source, epoch in sorted(set(zip(sources.tolist(), epochs.tolist(), strict=True))):
             mine = np.flatnonzero((sources == source) & (epochs == epoch))
-            order = self.orders[source]
-            self.runs[source].gather(
+            order, run = self.orders[source], self.runs[source]
+            copied += int(counts[mine].sum()) * run.width
+            run.gather(
                 windows[mine] * length,
                 counts[mine],
                 rows[mine] * length,
@@ -231,7 +232,7 @@ class _MixFiller(TokenFiller):
                 positions=arrays.get("positions"),
                 mask_junctions=self.columns.mask_documents,
             )
-        return tokens
+        return copied
 
 
 def _check_weights(datasets: Mapping[str, Dataset], weights: Mapping[str, float]) -> None:

@@ -169,7 +169,7 @@ class TokenFiller(Filler[PlannedSteps, FilledSteps, WorkerMemory]):
         except CorruptShardError as error:
             content.error = error
             copied = self._one_by_one(content) if len(steps) > 1 else 0
-        self.stats.add(fetch_seconds=time.perf_counter() - begun, fetched_bytes=copied * self.run.width)
+        self.stats.add(fetch_seconds=time.perf_counter() - begun, fetched_bytes=copied)
 
     def place(self, planned: PlannedSteps, at: int) -> str:
         """Return the step's number."""
@@ -189,7 +189,7 @@ class TokenFiller(Filler[PlannedSteps, FilledSteps, WorkerMemory]):
         return sum(high - low for low, high in self.rows_of(phase))
 
     def _one_by_one(self, content: FilledSteps) -> int:
-        """Find the first step that can't be had: those before it are delivered. Return the tokens of those."""
+        """Find the first step that can't be had: those before it are delivered. Return the bytes of those."""
         copied = 0
         for place in range(len(content.steps)):
             try:
@@ -203,7 +203,7 @@ class TokenFiller(Filler[PlannedSteps, FilledSteps, WorkerMemory]):
         return copied
 
     def _copy(self, steps: list[Step], arrays: dict[str, NDArray[Any]]) -> int:
-        """Fill flat arrays with the steps' rows; return how many tokens there were. Raises CorruptShardError."""
+        """Fill flat arrays with the steps' rows; return the bytes that were copied. Raises CorruptShardError."""
         phase = steps[0].phase
         found = self.order.stretches(steps, self.rows_of(phase))
         tokens = found.tokens
@@ -222,7 +222,7 @@ class TokenFiller(Filler[PlannedSteps, FilledSteps, WorkerMemory]):
             positions=arrays.get("positions"),
             mask_junctions=self.columns.mask_documents,
         )
-        return tokens
+        return tokens * self.run.width
 
     def _pad(self, arrays: dict[str, NDArray[Any]]) -> None:
         fills = {"tokens": self.columns.pad_id, "targets": -100, "segments": 0, "positions": 0}

@@ -166,6 +166,8 @@ class StepStream(Front[TokenBatch]):
                 if self._engine is not engine:
                     break
                 check_memory()
+                if i:
+                    self._stats.tick()  # the engine looks at the clock once a fill
                 delivered += 1
                 yield self._batch(content, i)
             if self._engine is not engine:
@@ -181,9 +183,10 @@ class StepStream(Front[TokenBatch]):
         step_number, epoch, position = step.place
         shape = (step.phase.rows, step.phase.seq_len)
         arrays = {name: self._convert(array[i], shape) for name, array in filled.arrays.items()}
-        self._place = Place(step_number + 1, epoch, position + step.units)
+        batch = TokenBatch(arrays, (step.place, partial(_mask, self._filler, self._convert, step)))
         self._stats.deliver(filled.arrays["tokens"].shape[1])
-        return TokenBatch(arrays, (step.place, partial(_mask, self._filler, self._convert, step)))
+        self._place = Place(step_number + 1, epoch, position + step.units)  # last: an interrupt may come at any line
+        return batch
 
 
 def _mask(filler: TokenFiller, convert: Delivery, step: Step) -> Any:

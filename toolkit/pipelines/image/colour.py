@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from toolkit.pipelines import fields
-from toolkit.pipelines.check import BadArgumentError, a_pair
+from toolkit.pipelines.check import BadArgumentError, a_number, a_pair
 from toolkit.pipelines.image.image_step import PixelStep, colours
 from toolkit.pipelines.registry import register
 from toolkit.pipelines.state import State
@@ -24,6 +24,7 @@ def _turn(name: str, value: Any) -> tuple[float, float] | None:
 
 def _around(value: object, middle: float, least: float) -> object:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
+        value = a_number("a jitter", value)
         if value < 0:
             raise BadArgumentError(f"a jitter must be 0 or more, got {value!r}")
         return max(least, middle - value), middle + value

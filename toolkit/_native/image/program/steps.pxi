@@ -42,11 +42,14 @@ cdef class _Steps:
         cdef img_op *op
         if not isinstance(given, (tuple, list)):
             raise ValueError(f"{where}steps must be a list, not {given!r}")
+        given = tuple(given)  # memory is taken for these, whatever becomes of the list
         op = <img_op *>self._take(len(given) * sizeof(img_op))
         chain.ops, chain.count = op, len(given)
         passes = 0
         for i, one in enumerate(given):
             at = f"{where}step {i + 1}"
+            if not isinstance(one, (tuple, list)):
+                raise ValueError(f"{at} must be (name, fields), not {one!r}")
             one = tuple(one)
             if len(one) < 2 or not isinstance(one[0], str) or not isinstance(one[1], dict):
                 raise ValueError(f"{at} must be (name, fields), not {one}")
@@ -89,7 +92,7 @@ cdef class _Steps:
         try:
             chains, bounds = _ways_of(given)
             op.id = _id_of(given[1])
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise ValueError(f"{where}: {error}") from error
         ways = <img_chain *>self._take(len(chains) * sizeof(img_chain))
         limits = <double *>self._take(len(chains) * sizeof(double))
