@@ -56,7 +56,7 @@ if [ "$(cat "$venv/.packages" 2>/dev/null)" != "$packages" ]; then
 fi
 
 # --- toolkit itself: compiled in place ---------------------------------------------------------------------------
-sources=$(stamp pyproject.toml setup.py requirements/system.txt $(find toolkit/_native -name "*.pyx" -o -name "*.pxd" -o -name "*.[ch]" | LC_ALL=C sort))
+sources=$(stamp pyproject.toml setup.py requirements/system.txt $(find toolkit/_native -name "*.pyx" -o -name "*.px[di]" -o -name "*.[ch]" | LC_ALL=C sort))
 if [ "$(cat "$venv/.toolkit" 2>/dev/null)" != "$sources" ] || ! ls toolkit/_native/*/*.so >/dev/null 2>&1; then
     say "compiling toolkit"
     install --no-build-isolation --editable .

@@ -45,7 +45,10 @@ def fuzz(data: bytes) -> object:
     try:
         for survey, _, made in pieces(ParquetSource(options)):
             fields = {column.column.name: column.field for column in survey.plan.columns}  # type: ignore[attr-defined]
-            rows += made.batch.to_pylist()
+            try:
+                rows += made.batch.to_pylist()
+            except OverflowError:  # this target's own: Python has no such years
+                return "times beyond Python's"
             rejected += [reject.reason for reject in made.rejects]
     except ToolkitError as error:
         return "".join(c for c in refused(error).partition(_FILE.path)[2][:70] if not c.isdigit())
