@@ -64,7 +64,7 @@ class Invert(PixelStep):
 USE = """
 import sys
 import numpy as np
-ROOT = Path(__file__).parents[3]
+import toolkit
 from toolkit import slot
 import invert_step
 
