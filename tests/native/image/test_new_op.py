@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import shutil
 import subprocess
@@ -87,6 +88,7 @@ else:
 
 
 @pytest.mark.slow
+@pytest.mark.skipif("TOOLKIT_SANITIZED" in os.environ, reason="it compiles a module of its own, without sanitizers")
 def test_a_new_step_on_pixels(dataset: Path, tmp_path: Path) -> None:
     package = tmp_path / "toolkit"
     shutil.copytree(ROOT / "toolkit", package, ignore=shutil.ignore_patterns("__pycache__"))
