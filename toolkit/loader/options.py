@@ -21,7 +21,7 @@ from toolkit.loader.outputs.registry import DEFAULT, named, placed
 from toolkit.loader.outputs.spec import Mesh, OutputSpec
 from toolkit.processors import processors
 
-__all__ = ["LoaderOptions", "OnError"]
+__all__ = ["LoaderOptions", "OnError", "member"]
 
 _Member = TypeVar("_Member", bound=enum.Enum)
 _LEAST = {"batch_size": 1, "global_batch_size": 1, "epoch_samples": 1, "epochs": 1, "until_epoch": 1, "steps": 1,
@@ -118,7 +118,7 @@ class LoaderOptions:
         if self.sharding is not None:
             if self.rank is not None or self.world_size is not None:
                 raise UsageError("a sharding says which samples each process reads: leave rank and world_size out")
-            if _member(Remainder, "remainder", self.remainder) is Remainder.KEEP:
+            if member(Remainder, "remainder", self.remainder) is Remainder.KEEP:
                 raise UsageError(
                     "remainder='keep' ends an epoch with a shorter batch, which a sharding can't cut: say "
                     "remainder='drop' or 'pad'"
@@ -135,7 +135,7 @@ class LoaderOptions:
     @property
     def shuffle_kind(self) -> Shuffle:
         """`shuffle`, as a member."""
-        return _member(Shuffle, "shuffle", self.shuffle)
+        return member(Shuffle, "shuffle", self.shuffle)
 
     @property
     def output_spec(self) -> OutputSpec:
@@ -151,7 +151,7 @@ class LoaderOptions:
     @property
     def on_error_kind(self) -> OnError:
         """`on_error`, as a member."""
-        return _member(OnError, "on_error", self.on_error)
+        return member(OnError, "on_error", self.on_error)
 
     @property
     def most_bytes(self) -> int | None:
@@ -178,7 +178,7 @@ class LoaderOptions:
         rank, world_size = (mesh.rank, mesh.world_size) if mesh else find_ranks(self.rank, self.world_size)
         if rank >= world_size:
             raise UsageError(f"rank {rank} of a world of {world_size}: ranks count from 0")
-        remainder = _member(Remainder, "remainder", self.remainder)
+        remainder = member(Remainder, "remainder", self.remainder)
         if world_size > 1 and remainder is Remainder.KEEP:
             raise UsageError(
                 "remainder='keep' would give ranks unequal batches: with several ranks say remainder='drop' or 'pad'"
@@ -202,10 +202,11 @@ class LoaderOptions:
         return cut
 
 
-def _member(kind: type[_Member], name: str, value: object) -> _Member:
+def member(kind: type[_Member], name: str, value: object) -> _Member:
+    """Return the member of an option's enum. Raises UsageError with the nearest name."""
     try:
         return kind(value)
     except ValueError:
-        known = [member.value for member in kind]
+        known = [one.value for one in kind]
         hint = did_you_mean(str(value), known)
         raise UsageError(f"{name} must be one of {', '.join(known)}, got {value!r}.{hint}") from None

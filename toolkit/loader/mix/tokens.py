@@ -14,10 +14,11 @@ from numpy.typing import DTypeLike, NDArray
 from toolkit.errors import UsageError, did_you_mean
 from toolkit.loader.engine.stats import LoaderStats
 from toolkit.loader.mix.plan import MixPlan
+from toolkit.loader.options import member
 from toolkit.loader.tokens.batch import TokenBatch
 from toolkit.loader.tokens.deliver import row_placement
 from toolkit.loader.tokens.filler import Columns, TokenFiller
-from toolkit.loader.tokens.options import Exhausted, Shuffle, StreamOptions, Tail, member
+from toolkit.loader.tokens.options import Exhausted, Shuffle, StreamOptions, Tail
 from toolkit.loader.tokens.run import OpenRun
 from toolkit.loader.tokens.schedule import Place, Schedule, Step
 from toolkit.loader.tokens.steps import STATE_VERSION, StepStream

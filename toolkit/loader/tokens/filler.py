@@ -15,9 +15,10 @@ from toolkit.errors import CorruptShardError
 from toolkit.loader.engine.filler import Filler, LendNamed
 from toolkit.loader.engine.memory import MakeRoom, WorkerMemory
 from toolkit.loader.engine.stats import LoaderStats
+from toolkit.loader.outputs.spec import RowRange
 from toolkit.loader.tokens.run import OpenRun
 from toolkit.loader.tokens.schedule import Phase, Step
-from toolkit.loader.tokens.stretches import RowRange, StreamOrder
+from toolkit.loader.tokens.stretches import StreamOrder
 from toolkit.memory.budget import Budget
 from toolkit.memory.pool import ALIGNMENT
 

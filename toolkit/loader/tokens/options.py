@@ -5,17 +5,16 @@ from __future__ import annotations
 import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
-from toolkit.errors import UsageError, did_you_mean
+from toolkit.errors import UsageError
 from toolkit.loader.engine.front import check_hold_timeout, checked_max_bytes
 from toolkit.loader.tokens.schedule import Phase
 
-__all__ = ["Exhausted", "Fit", "Shuffle", "StreamOptions", "Tail", "member"]
+__all__ = ["Exhausted", "Fit", "Shuffle", "StreamOptions", "Tail"]
 
-_Member = TypeVar("_Member", bound=enum.Enum)
 _LEAST_BLOCK = 16
 _DTYPES = ("int32", "int64", "uint16", "uint32")
 
@@ -157,16 +156,6 @@ class StreamOptions:
                 raise UsageError(f"a global batch of {phase.rows} rows can't be cut for {self.world_size} ranks")
         if self.fit is not None and len({phase.seq_len for phase in self.all_phases}) > 1:
             raise UsageError("documents are packed for one seq_len: all phases need the same with pack=")
-
-
-def member(kind: type[_Member], name: str, value: object) -> _Member:
-    """Return the member of an option's enum. Raises UsageError with the nearest name."""
-    try:
-        return kind(value)
-    except ValueError:
-        known = [one.value for one in kind]
-        hint = did_you_mean(str(value), known)
-        raise UsageError(f"{name} must be one of {', '.join(known)}, got {value!r}.{hint}") from None
 
 
 def _is_int(value: object, least: int) -> bool:

@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 
 from toolkit._native.order.permute import permute
 from toolkit._native.tokens.fit import fit_rows
+from toolkit.loader.outputs.spec import RowRange
 from toolkit.loader.tokens.options import Fit
 from toolkit.loader.tokens.run import OpenRun
 from toolkit.loader.tokens.schedule import Step
-from toolkit.loader.tokens.stretches import RowRange, Stretches
+from toolkit.loader.tokens.stretches import Stretches
 
 __all__ = ["PackedDocuments"]
 

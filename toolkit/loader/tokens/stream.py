@@ -12,9 +12,10 @@ from numpy.typing import DTypeLike
 
 from toolkit.errors import UsageError
 from toolkit.loader.engine.stats import LoaderStats
+from toolkit.loader.options import member
 from toolkit.loader.tokens.deliver import row_placement
 from toolkit.loader.tokens.filler import Columns, TokenFiller
-from toolkit.loader.tokens.options import Fit, Shuffle, StreamOptions, Tail, member
+from toolkit.loader.tokens.options import Fit, Shuffle, StreamOptions, Tail
 from toolkit.loader.tokens.packing import PackedDocuments
 from toolkit.loader.tokens.run import OpenRun
 from toolkit.loader.tokens.schedule import Schedule

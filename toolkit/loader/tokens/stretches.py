@@ -9,12 +9,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from toolkit.loader.outputs.spec import RowRange
 from toolkit.loader.tokens.schedule import Step
 
-__all__ = ["RowRange", "StreamOrder", "Stretches", "WindowOrder"]
-
-# Rows [low, high) of a global batch.
-RowRange = tuple[int, int]
+__all__ = ["StreamOrder", "Stretches", "WindowOrder"]
 
 
 @dataclass(slots=True)

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from toolkit.errors import LoaderError, UsageError, did_you_mean
 from toolkit.loader.outputs.kinds.jax.arrays import free_dead_arrays, typed
-from toolkit.loader.outputs.kinds.jax.placement import Placement, RowRange, process_index, process_ranges
+from toolkit.loader.outputs.kinds.jax.placement import Placement, process_index, process_ranges
+from toolkit.loader.outputs.spec import RowRange
 from toolkit.loader.outputs.values import convert_columns
 from toolkit.memory.pool import aligned
 

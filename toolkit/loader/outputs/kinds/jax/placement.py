@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 
 from toolkit.errors import UsageError
 from toolkit.loader.outputs.kinds.jax.arrays import free_dead_arrays, narrowed
+from toolkit.loader.outputs.spec import RowRange
 
-__all__ = ["Placement", "RowRange", "process_count", "process_index", "process_ranges"]
+__all__ = ["Placement", "process_count", "process_index", "process_ranges"]
 
-# Rows [low, high) of a global batch.
-RowRange = tuple[int, int]
 _Plan = tuple[list[RowRange], list[tuple[Any, tuple[slice, ...]]]]
 
 
