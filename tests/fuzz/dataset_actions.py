@@ -146,7 +146,7 @@ def _program(*args: object) -> int:
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = main.run([str(arg).encode("utf-8", "replace").decode() for arg in args])
     said = out.getvalue() + err.getvalue()
-    if code not in (0, 1, 2, 3, 4, 5) or "unexpected" in err.getvalue():
+    if code not in (0, 1, 2, 3, 4, 5) or "error: unexpected " in err.getvalue():
         raise Finding(f"{args[0]} ends with {code}: {err.getvalue().strip()[-500:]}")
     if code == 0 and err.getvalue().strip() and "--json" in args:
         raise Finding(f"{args[0]} says on stderr: {err.getvalue()[:500]}")

@@ -90,6 +90,7 @@ cdef extern from "image/program/op.h" nogil:
         IMG_RANGE
         IMG_OPTIONAL_RANGE
         IMG_CHOICE
+        IMG_NUMBERS
 
     ctypedef struct img_range:
         int64_t given
@@ -101,6 +102,7 @@ cdef extern from "image/program/op.h" nogil:
         size_t offset
         double low, high
         const char *const *words
+        int64_t count
 
     ctypedef struct img_shape:
         int64_t height, width

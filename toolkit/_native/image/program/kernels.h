@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "axis.h"
+#include "table.h"
 
 typedef struct {
     const char *name;
@@ -17,6 +18,7 @@ typedef struct {
     void (*to_planes)(float *out, int64_t plane, const uint8_t *rgbx, int64_t count, const float *scale,
                       const float *bias);
     void (*reverse)(uint8_t *out, const uint8_t *rgbx, int64_t count);
+    void (*look_up)(uint8_t *rgbx, int64_t count, const img_table *table); /* in place */
 } img_kernels;
 
 extern const img_kernels img_generic_kernels;

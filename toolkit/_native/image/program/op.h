@@ -25,41 +25,45 @@ typedef enum {
     IMG_RANGE,          /* img_range */
     IMG_OPTIONAL_RANGE, /* img_range, or None */
     IMG_CHOICE,         /* int64_t: the place of a word among `words` */
+    IMG_NUMBERS,        /* double[count] */
 } img_field_type;
 
 typedef struct {
     const char *name; /* NULL behind the last field */
     img_field_type type;
     size_t offset;
-    double low, high; /* of the value, or of both ends of a range */
+    double low, high; /* of the value, both ends of a range, or each of the numbers */
     const char *const *words; /* of a choice, NULL behind the last one */
+    int64_t count; /* of numbers */
 } img_field;
 
 /* The offset of a field, which must have the type. */
 #define IMG_OFFSET(params, name, type) _Generic(((params *)0)->name, type: offsetof(params, name))
 #define IMG_INTEGER_FIELD(params, name, low, high)                                                                     \
-    {#name, IMG_INTEGER, IMG_OFFSET(params, name, int64_t), low, high, NULL}
+    {#name, IMG_INTEGER, IMG_OFFSET(params, name, int64_t), low, high, NULL, 0}
 #define IMG_NUMBER_FIELD(params, name, low, high)                                                                      \
-    {#name, IMG_NUMBER, IMG_OFFSET(params, name, double), low, high, NULL}
+    {#name, IMG_NUMBER, IMG_OFFSET(params, name, double), low, high, NULL, 0}
 #define IMG_RANGE_FIELD(params, name, low, high)                                                                       \
-    {#name, IMG_RANGE, IMG_OFFSET(params, name, img_range), low, high, NULL}
+    {#name, IMG_RANGE, IMG_OFFSET(params, name, img_range), low, high, NULL, 0}
 #define IMG_OPTIONAL_RANGE_FIELD(params, name, low, high)                                                              \
-    {#name, IMG_OPTIONAL_RANGE, IMG_OFFSET(params, name, img_range), low, high, NULL}
+    {#name, IMG_OPTIONAL_RANGE, IMG_OFFSET(params, name, img_range), low, high, NULL, 0}
 #define IMG_CHOICE_FIELD(params, name, words)                                                                          \
-    {#name, IMG_CHOICE, IMG_OFFSET(params, name, int64_t), 0, 0, words}
+    {#name, IMG_CHOICE, IMG_OFFSET(params, name, int64_t), 0, 0, words, 0}
+#define IMG_NUMBERS_FIELD(params, name, low, high)                                                                     \
+    {#name, IMG_NUMBERS, IMG_OFFSET(params, name[0], double), low, high, NULL, sizeof(((params *)0)->name) / sizeof(double)}
 /* Of a struct whose first member is an img_size `size`: its two fields. */
 #define IMG_SIZE_FIELDS(params)                                                                                        \
-    {"height", IMG_INTEGER, IMG_OFFSET(params, size.height, int64_t), 1, IMG_MAX_SIDE, NULL},                          \
-    {"width", IMG_INTEGER, IMG_OFFSET(params, size.width, int64_t), 1, IMG_MAX_SIDE, NULL}
-#define IMG_NO_FIELD {NULL, IMG_INTEGER, 0, 0, 0, NULL}
+    {"height", IMG_INTEGER, IMG_OFFSET(params, size.height, int64_t), 1, IMG_MAX_SIDE, NULL, 0},                          \
+    {"width", IMG_INTEGER, IMG_OFFSET(params, size.width, int64_t), 1, IMG_MAX_SIDE, NULL, 0}
+#define IMG_NO_FIELD {NULL, IMG_INTEGER, 0, 0, 0, NULL, 0}
 
 /* ---- A step ---- */
 
 /* What a kernel needs at once. */
 typedef enum {
     IMG_AXIS,      /* a stream of rows: it moves or mixes pixels along the axes */
-    IMG_POINT,     /* a pixel: values of it alone become new values */
-    IMG_STATISTIC, /* one pass over the picture, then a pixel */
+    IMG_POINT,     /* a pixel: by a table, or by a function of its channels */
+    IMG_STATISTIC, /* one pass over the picture, then a table */
     IMG_PICTURE,   /* the whole picture */
 } img_form;
 

@@ -118,6 +118,41 @@ int img_plan_change(img_builder *b, const img_change *change) {
     return IMG_OK;
 }
 
+static int plan_by_table(img_builder *b, img_change change) {
+    img_plan *plan = b->plan;
+    if (plan->table_count == IMG_MAX_TABLES) {
+        snprintf(b->message, IMG_MESSAGE, "the steps need more than %d tables of colours", IMG_MAX_TABLES);
+        return IMG_TOO_LARGE;
+    }
+    int status = img_reserve_or_say(&plan->tables, IMG_MAX_TABLES * sizeof(img_table), b->message);
+    if (status != IMG_OK)
+        return status;
+    change.table = (img_table *)plan->tables.data + plan->table_count++;
+    return img_plan_change(b, &change);
+}
+
+int img_plan_table(img_builder *b, const img_table *table) {
+    img_change *last = b->stage->change_count > 0 ? &b->plan->changes[b->plan->change_count - 1] : NULL;
+    if (last != NULL && last->table != NULL && last->measure == NULL) {
+        img_join_tables(last->table, table);
+        return IMG_OK;
+    }
+    int status = plan_by_table(b, (img_change){0});
+    if (status == IMG_OK)
+        *b->plan->changes[b->plan->change_count - 1].table = *table;
+    return status;
+}
+
+int img_plan_statistic(img_builder *b, const img_change *change) { return plan_by_table(b, *change); }
+
+/* ---- Whole pictures ---- */
+
+int img_plan_whole(img_builder *b, const img_whole *whole, const char *step) {
+    b->stage->whole = *whole;
+    int status = begin_stage(b, whole->out_height, whole->out_width);
+    return status == IMG_OK ? img_plan_check_size(b, step) : status;
+}
+
 /* ---- All steps ---- */
 
 static int add_chain(img_builder *b, const img_chain *steps, uint64_t key);
@@ -150,7 +185,7 @@ int img_make_plan(const img_program *program, int64_t height, int64_t width, uin
     }
     img_builder b = {.plan = plan, .max_pixels = program->max_pixels, .alpha = program->mode == IMG_RGBA,
                      .message = message};
-    plan->stage_count = plan->change_count = 0;
+    plan->stage_count = plan->change_count = plan->table_count = 0;
     int status = begin_stage(&b, height, width);
     if (status == IMG_OK)
         status = add_chain(&b, &program->steps, key);

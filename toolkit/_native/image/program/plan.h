@@ -1,4 +1,4 @@
-/* How an op says what it does to a picture: cut, resize, flip and change colours, folded into stages as they come. */
+/* How an op says what it does to a picture: cut, resize, flip, change colours or the whole, folded into stages as they come. */
 #ifndef TOOLKIT_IMAGE_PLAN_H
 #define TOOLKIT_IMAGE_PLAN_H
 
@@ -26,7 +26,13 @@ int img_plan_cut(img_builder *b, int64_t top, int64_t left, int64_t height, int6
 /* IMG_TOO_LARGE when the picture has more than max_pixels after the step. */
 int img_plan_check_size(const img_builder *b, const char *step);
 int img_plan_resize(img_builder *b, int64_t height, int64_t width, int filter);
-/* Change finished pixels; the change is copied. */
+/* Change finished pixels by a function of them; the change is copied. */
 int img_plan_change(img_builder *b, const img_change *change);
+/* Change finished pixels by a table, which is joined with a table right before it. */
+int img_plan_table(img_builder *b, const img_table *table);
+/* The same by a table that change->settle makes of what change->measure finds. */
+int img_plan_statistic(img_builder *b, const img_change *change);
+/* Make a new picture of the whole one; it is copied. IMG_TOO_LARGE as in img_plan_check_size. */
+int img_plan_whole(img_builder *b, const img_whole *whole, const char *step);
 
 #endif

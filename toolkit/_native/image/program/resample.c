@@ -77,4 +77,13 @@ static void reverse(uint8_t *out, const uint8_t *rgbx, int64_t count) {
         memcpy(out + 4 * i, rgbx + 4 * (count - 1 - i), 4);
 }
 
-const img_kernels img_generic_kernels = {"generic", 0, horizontal, vertical, from_rgb, to_rgb, to_planes, reverse};
+void img_look_up(uint8_t *rgbx, int64_t count, const img_table *table) {
+    for (uint8_t *p = rgbx; p < rgbx + 4 * count; p += 4) {
+        p[0] = table->of[0][p[0]];
+        p[1] = table->of[1][p[1]];
+        p[2] = table->of[2][p[2]];
+    }
+}
+
+const img_kernels img_generic_kernels = {"generic", 0,         horizontal, vertical,   from_rgb,
+                                         to_rgb,    to_planes, reverse,    img_look_up};

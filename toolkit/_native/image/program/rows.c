@@ -2,7 +2,7 @@
  *
  * A row is decoded, resized in width, kept in a ring of as many rows as the vertical filter is high, summed when the
  * last of them is there, flipped, coloured and laid out: all of it stays in the first caches. Only a picture between two
- * stages, one that has to be turned, or one whose mean a contrast needs is stored as a whole.
+ * stages, one that has to be turned, or one that a statistic or a step needs as a whole is stored as such.
  */
 #include "rows.h"
 
@@ -60,17 +60,22 @@ typedef struct {
     float *values;
     const img_change *changes;
     int64_t change_count;
-    const img_change *next; /* a change that measures what comes of these, into its sum; else NULL */
-    int64_t *sum;
+    const img_change *next; /* a change that measures what comes of these; else NULL */
+    img_statistic *found;
 } sink;
 
 /* Change and write row `i` of the result. With changes, they are made in the row itself. */
 static void put(const sink *to, int64_t i, const uint8_t *row) {
     const int64_t width = to->stage->x.out;
-    for (int64_t k = 0; k < to->change_count; k++)
-        to->changes[k].apply((uint8_t *)row, width, &to->changes[k]);
+    for (int64_t k = 0; k < to->change_count; k++) {
+        const img_change *change = &to->changes[k];
+        if (change->table != NULL)
+            to->kernels->look_up((uint8_t *)row, width, change->table);
+        else
+            change->apply((uint8_t *)row, width, change);
+    }
     if (to->next != NULL)
-        *to->sum += to->next->measure(row, width);
+        to->next->measure(row, width, to->found);
     if (to->layout != NULL)
         img_pack_row(to->layout, to->kernels, to->out, to->stage->y.out, width, i, row, to->values);
     else if (row != to->out + 4 * i * width)
@@ -200,12 +205,23 @@ static int64_t find_statistic(const img_change *changes, int64_t at, int64_t cou
     return at;
 }
 
+/* Settle the change at `at` by what was found, and join it with a table right behind it; return which change does both. */
+static int64_t settle(img_change *changes, int64_t at, int64_t next, const img_statistic *found, int64_t pixels) {
+    img_change *change = &changes[at];
+    change->settle(change, found, pixels, change->table);
+    if (at + 1 == next || changes[at + 1].table == NULL)
+        return at;
+    img_join_tables(change->table, changes[at + 1].table);
+    changes[at + 1].table = change->table;
+    return at + 1;
+}
+
 /* Run a stage with all its changes. A statistic needs all that is before it, so the picture is held there. */
 static int run_stage(const img_stage *stage, const img_axes *a, img_source *from, const img_layout *layout, uint8_t *out,
                      img_scratch *scratch, char *message) {
     const int64_t height = stage->y.out, width = stage->x.out, count = stage->change_count;
     img_change *changes = scratch->plan.changes + stage->change_first;
-    int64_t next = find_statistic(changes, 0, count), sum = 0;
+    int64_t next = find_statistic(changes, 0, count);
     int status = img_reserve_or_say(&scratch->work, (uint64_t)width * 4 + IMG_PAD, message);
     if (status == IMG_OK && layout != NULL)
         status = img_reserve_or_say(&scratch->values, ((uint64_t)width + IMG_PAD) * 4 * sizeof(float), message);
@@ -220,18 +236,19 @@ static int run_stage(const img_stage *stage, const img_axes *a, img_source *from
     if (next == count)
         return run_rows(a, from, &to, scratch, message);
 
+    img_statistic found = {.counts = {{0}}};
     uint8_t *held = layout == NULL ? out : scratch->held.data;
     sink hold = to;
     hold.layout = NULL;
     hold.out = held;
     hold.next = &changes[next];
-    hold.sum = &sum;
+    hold.found = &found;
     status = run_rows(a, from, &hold, scratch, message);
     while (status == IMG_OK && next < count) {
-        int64_t at = next;
-        next = find_statistic(changes, at + 1, count);
-        changes[at].settle(&changes[at], sum, height * width);
-        sum = 0;
+        const int64_t measured = next;
+        next = find_statistic(changes, measured + 1, count);
+        const int64_t at = settle(changes, measured, next, &found, height * width);
+        memset(&found, 0, sizeof found);
         sink pass = next < count ? hold : to;
         pass.changes = changes + at;
         pass.change_count = next - at;
@@ -239,6 +256,32 @@ static int run_stage(const img_stage *stage, const img_axes *a, img_source *from
         for (int64_t i = 0; i < height; i++)
             put(&pass, i, held + 4 * i * width);
     }
+    return status;
+}
+
+/* Make the picture that the stage makes, up to its whole, in `scratch->pixels[*at]`; a source of RGBX pixels that isn't the
+ * caller's lies in pixels[*at] before. */
+static int make_picture(const img_stage *stage, int first, const img_axes *a, img_source *from, img_scratch *scratch, int *at,
+                        char *message) {
+    const int64_t height = stage->y.out, width = stage->x.out;
+    const img_whole *whole = &stage->whole;
+    int status = IMG_OK;
+    if (first || stage->change_count > 0 || !img_is_kept(&stage->y) || !img_is_kept(&stage->x) || stage->blank) {
+        *at ^= 1;
+        status = img_reserve_or_say(&scratch->pixels[*at], (uint64_t)height * (uint64_t)width * 4 + IMG_PAD, message);
+        if (status == IMG_OK)
+            status = run_stage(stage, a, from, NULL, scratch->pixels[*at].data, scratch, message);
+    }
+    if (status != IMG_OK || whole->apply == NULL)
+        return status;
+    const uint8_t *in = scratch->pixels[*at].data;
+    *at ^= 1;
+    status = img_reserve_or_say(&scratch->pixels[*at],
+                                (uint64_t)whole->out_height * (uint64_t)whole->out_width * 4 + IMG_PAD, message);
+    if (status == IMG_OK)
+        status = img_reserve_or_say(&scratch->whole, (uint64_t)whole->work_bytes, message);
+    if (status == IMG_OK)
+        whole->apply(whole, in, height, width, scratch->pixels[*at].data, scratch->whole.data);
     return status;
 }
 
@@ -250,20 +293,18 @@ int img_run_stages(const img_program *program, img_axes *a, img_source *from, im
                  (long long)plan->out_h, (long long)out_w, (long long)out_h);
         return IMG_CORRUPT;
     }
-    for (int64_t k = 0;; k++) {
-        const img_stage *stage = &plan->stages[k];
-        if (k == plan->stage_count - 1)
-            return run_stage(stage, a, from, &program->layout, out, scratch, message);
-        const int64_t height = stage->y.out, width = stage->x.out;
-        img_buffer *buffer = &scratch->pixels[(k + 1) % 2];
-        int status = img_reserve_or_say(buffer, (uint64_t)height * (uint64_t)width * 4 + IMG_PAD, message);
+    int at = 0; /* a turned JPEG lies in the first buffer */
+    for (int64_t k = 0; k < plan->stage_count - 1; k++) {
+        const img_stage *stage = &plan->stages[k], *next = stage + 1;
+        int status = make_picture(stage, k == 0, a, from, scratch, &at, message);
         if (status == IMG_OK)
-            status = run_stage(stage, a, from, NULL, buffer->data, scratch, message);
-        if (status == IMG_OK)
-            status = img_prepare(&plan->stages[k + 1], a, scratch, message);
+            status = img_prepare(next, a, scratch, message);
         if (status != IMG_OK)
             return status;
-        *from = (img_source){.base = buffer->data + 4 * (a->y.first * width + a->x.first), .step_x = 4, .step_y = 4 * width,
-                         .end = buffer->data + 4 * height * width + IMG_PAD, .channels = 4, .columns = a->x.last - a->x.first};
+        const uint8_t *pixels = scratch->pixels[at].data;
+        const int64_t width = next->x.in;
+        *from = (img_source){.base = pixels + 4 * (a->y.first * width + a->x.first), .step_x = 4, .step_y = 4 * width,
+                         .end = pixels + 4 * next->y.in * width + IMG_PAD, .channels = 4, .columns = a->x.last - a->x.first};
     }
+    return run_stage(&plan->stages[plan->stage_count - 1], a, from, &program->layout, out, scratch, message);
 }

@@ -159,14 +159,15 @@ int img_run_jpeg(const img_program *program, img_scratch *scratch, const uint8_t
 
 /* ---- Pixels ---- */
 
-static int is_kept(const img_side *side) {
+/* Whether a part of an axis is left as it is. */
+static int is_part(const img_side *side) {
     return side->keep == side->out && side->resized == side->length && !side->flip;
 }
 
 /* Whether the result is a part of the picture as it is: then rows are copied. */
 static int is_copy(const img_program *program, const img_stage *stage, int channels) {
     const img_layout *layout = &program->layout;
-    return is_kept(&stage->y) && is_kept(&stage->x) && !stage->blank && stage->change_count == 0 &&
+    return is_part(&stage->y) && is_part(&stage->x) && !stage->blank && stage->change_count == 0 &&
            layout->dtype == IMG_U8 && !layout->normalise && channels == layout->channels &&
            channels == (program->mode == IMG_RGB ? 3 : program->mode == IMG_GRAY ? 1 : 4) &&
            (!layout->chw || channels == 1);

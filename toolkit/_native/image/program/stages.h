@@ -1,11 +1,17 @@
-/* What a program means for one picture: stages, each done row by row, with changes of colour on its finished rows. */
+/* What a program means for one picture: stages, each done row by row, with changes of colour on its finished rows, and
+ * then, where a step needs that, on the whole picture. */
 #ifndef TOOLKIT_IMAGE_STAGES_H
 #define TOOLKIT_IMAGE_STAGES_H
 
 #include <stdint.h>
 
+#include "buffer.h"
+#include "table.h"
+
 #define IMG_MAX_STAGES 65
 #define IMG_MAX_CHANGES 256
+#define IMG_MAX_TABLES 128 /* two for each step that a picture may pass through */
+#define IMG_MAX_DRAWN 16
 
 /* One axis of a stage. A part of the input is resized, a part of that kept, and the result padded: out samples, of which
  * [pad, pad + keep) are the resized samples from `first` on. Mirrored: the part of the input is turned round before the
@@ -19,15 +25,34 @@ typedef struct {
     int mirrored, flip;     /* flip: of the result */
 } img_side;
 
-/* What becomes of the pixels of finished rows. */
+/* What one pass over a picture finds, all zero before: whatever a change takes of it. */
+typedef union {
+    int64_t sum;
+    int64_t counts[3][256];
+} img_statistic;
+
+/* What becomes of the pixels of finished rows: a function of them, or a table, which may need a statistic first. */
 typedef struct img_change img_change;
 struct img_change {
-    void (*apply)(uint8_t *rgbx, int64_t count, const img_change *change); /* to a row, in place */
-    /* A statistic: added up over all rows before the change is applied. NULL where none is needed. */
-    int64_t (*measure)(const uint8_t *rgbx, int64_t count);
-    void (*settle)(img_change *change, int64_t sum, int64_t pixels);
+    void (*apply)(uint8_t *rgbx, int64_t count, const img_change *change); /* to a row, in place; NULL: the table */
+    img_table *table; /* one of the plan's */
+    /* Adds a row to the statistic; NULL where none is needed. Then the table is made of it. */
+    void (*measure)(const uint8_t *rgbx, int64_t count, img_statistic *found);
+    void (*settle)(const img_change *change, const img_statistic *found, int64_t pixels, img_table *table);
     float factor; /* of a blend */
-    int32_t level; /* that a blend starts from; or how far a hue is turned */
+    int32_t level; /* how far a hue is turned */
+};
+
+/* What makes a new picture of a whole one. */
+typedef struct img_whole img_whole;
+struct img_whole {
+    /* `in` has height x width pixels and `out` out_height x out_width, row behind row, with IMG_PAD bytes more; `work` has
+     * work_bytes. None of them overlap. */
+    void (*apply)(const img_whole *whole, const uint8_t *in, int64_t height, int64_t width, uint8_t *out, uint8_t *work);
+    int64_t out_height, out_width, work_bytes;
+    const void *params;          /* the op's */
+    double drawn[IMG_MAX_DRAWN]; /* whatever it drew, or worked out */
+    uint64_t key;                /* for what it draws a pixel */
 };
 
 typedef struct {
@@ -37,13 +62,21 @@ typedef struct {
     int fill;
     int alpha;              /* four channels: resized premultiplied */
     int64_t change_first, change_count;
+    img_whole whole;        /* what is done then; apply is NULL where nothing is */
 } img_stage;
 
 typedef struct {
     img_stage stages[IMG_MAX_STAGES];
     img_change changes[IMG_MAX_CHANGES];
-    int64_t stage_count, change_count;
+    img_buffer tables; /* IMG_MAX_TABLES, once there is one */
+    int64_t stage_count, change_count, table_count;
     int64_t out_h, out_w;
 } img_plan;
+
+/* Whether a stage leaves an axis as it is. */
+static inline int img_is_kept(const img_side *side) {
+    return side->out == side->in && side->keep == side->out && side->resized == side->length &&
+           side->length == side->in && !side->flip;
+}
 
 #endif

@@ -192,6 +192,12 @@ cdef int _fill_field(const img_field *field, uint8_t *place, object value) excep
         (<double *>place)[0] = number
     elif field.type == IMG_CHOICE:
         (<int64_t *>place)[0] = _word(field, value)
+    elif field.type == IMG_NUMBERS:
+        numbers = [float(number) for number in value]
+        if len(numbers) != field.count or not all(field.low <= number <= field.high for number in numbers):
+            raise ValueError(f"must be {field.count} numbers of {field.low:g} to {field.high:g}, not {numbers}")
+        for i in range(field.count):
+            (<double *>place)[i] = numbers[i]
     elif value is not None or field.type != IMG_OPTIONAL_RANGE:
         ends = <img_range *>place
         low, high = (float(end) for end in value)

@@ -218,8 +218,32 @@ AVX512 static void horizontal_512(uint8_t *out, const uint8_t *row, const img_ax
         horizontal_512_by_width(out, row, axis, 0);
 }
 
-const img_kernels img_avx512_kernels = {"avx512", 4, horizontal_512, vertical, from_rgb, to_rgb, to_planes, reverse};
-const img_kernels img_avx2_kernels = {"avx2", 2, horizontal, vertical, from_rgb, to_rgb, to_planes, reverse};
+AVX512 static void look_up_512(uint8_t *rgbx, int64_t count, const img_table *table) {
+    __m512i of[3][4];
+    for (int c = 0; c < 3; c++)
+        for (int k = 0; k < 4; k++)
+            of[c][k] = _mm512_loadu_si512(table->of[c] + 64 * k);
+    const __mmask64 every = 0x1111111111111111;
+    for (int64_t i = 0; i < count; i += 16) {
+        const __mmask64 here = count - i < 16 ? ((__mmask64)1 << (4 * (count - i))) - 1 : ~(__mmask64)0;
+        const __m512i pixels = _mm512_maskz_loadu_epi8(here, rgbx + 4 * i);
+        const __mmask64 upper = _mm512_movepi8_mask(pixels); /* 128 .. 255 */
+        __m512i result = pixels;
+        for (int c = 0; c < 3; c++) {
+            const __mmask64 mine = every << c;
+            const __m512i low = _mm512_permutex2var_epi8(of[c][0], pixels, of[c][1]);
+            const __m512i high = _mm512_permutex2var_epi8(of[c][2], pixels, of[c][3]);
+            result = _mm512_mask_mov_epi8(result, mine & ~upper, low);
+            result = _mm512_mask_mov_epi8(result, mine & upper, high);
+        }
+        _mm512_mask_storeu_epi8(rgbx + 4 * i, here, result);
+    }
+}
+
+const img_kernels img_avx512_kernels = {"avx512", 4,         horizontal_512, vertical,   from_rgb,
+                                        to_rgb,   to_planes, reverse,        look_up_512};
+const img_kernels img_avx2_kernels = {"avx2", 2,         horizontal, vertical,   from_rgb,
+                                      to_rgb, to_planes, reverse,    img_look_up};
 #else
 typedef int img_x86_is_empty_here; /* ISO C wants at least one declaration */
 #endif

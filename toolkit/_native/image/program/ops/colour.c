@@ -19,14 +19,13 @@ static inline uint8_t blend(int start, int pixel, float factor) {
     return (uint8_t)(int)value;
 }
 
-IMG_CLONES static void from_constant(uint8_t *rgbx, int64_t count, int start, float factor) {
-    for (int64_t i = 0; i < 4 * count; i++) {
-        uint8_t changed = blend(start, rgbx[i], factor);
-        rgbx[i] = i % 4 == 3 ? rgbx[i] : changed;
-    }
+static void from_constant(img_table *table, int start, float factor) {
+    for (int v = 0; v < 256; v++)
+        table->of[0][v] = table->of[1][v] = table->of[2][v] = blend(start, v, factor);
 }
 
-IMG_CLONES static void from_gray(uint8_t *rgbx, int64_t count, float factor) {
+IMG_CLONES static void from_gray(uint8_t *rgbx, int64_t count, const img_change *change) {
+    const float factor = change->factor;
     for (int64_t i = 0; i < count; i++) {
         uint8_t *p = rgbx + 4 * i;
         int gray = img_gray_of(p);
@@ -79,7 +78,7 @@ IMG_CLONES static void turn_hues(int32_t *red, int32_t *green, int32_t *blue, in
     }
 }
 
-static void turn_row(uint8_t *rgbx, int64_t count, int32_t shift) {
+static void turn_row(uint8_t *rgbx, int64_t count, const img_change *change) {
     int32_t red[BLOCK] = {0}, green[BLOCK] = {0}, blue[BLOCK] = {0};
     for (; count > 0; count -= BLOCK, rgbx += 4 * BLOCK) {
         const int size = count < BLOCK ? (int)count : BLOCK;
@@ -88,7 +87,7 @@ static void turn_row(uint8_t *rgbx, int64_t count, int32_t shift) {
             green[i] = rgbx[4 * i + 1];
             blue[i] = rgbx[4 * i + 2];
         }
-        turn_hues(red, green, blue, shift);
+        turn_hues(red, green, blue, change->level);
         for (int i = 0; i < size; i++) {
             rgbx[4 * i] = (uint8_t)red[i];
             rgbx[4 * i + 1] = (uint8_t)green[i];
@@ -111,39 +110,36 @@ static const img_field color_jitter_fields[] = {
     IMG_NO_FIELD,
 };
 
-static void blend_with_level(uint8_t *rgbx, int64_t count, const img_change *change) {
-    from_constant(rgbx, count, change->level, change->factor);
-}
-
-static void blend_with_gray(uint8_t *rgbx, int64_t count, const img_change *change) {
-    from_gray(rgbx, count, change->factor);
-}
-
-static void turn_hue(uint8_t *rgbx, int64_t count, const img_change *change) { turn_row(rgbx, count, change->level); }
-
-IMG_CLONES static int64_t sum_of_gray(const uint8_t *rgbx, int64_t count) {
+IMG_CLONES static void sum_of_gray(const uint8_t *rgbx, int64_t count, img_statistic *found) {
     int64_t sum = 0;
     for (int64_t i = 0; i < count; i++)
         sum += img_gray_of(rgbx + 4 * i);
-    return sum;
+    found->sum += sum;
 }
 
-static void blend_with_mean(img_change *change, int64_t sum, int64_t pixels) {
-    change->level = (uint8_t)((double)sum / (double)pixels + 0.5);
+static void blend_with_mean(const img_change *change, const img_statistic *found, int64_t pixels, img_table *table) {
+    from_constant(table, (uint8_t)((double)found->sum / (double)pixels + 0.5), change->factor);
 }
 
 /* One of the four changes, by its number in torchvision's draws. */
-static img_change change_of(int which, double factor) {
+static int plan_one(img_builder *b, int which, double factor) {
+    img_change change = {.factor = (float)factor};
+    img_table table;
     switch (which) {
     case 0:
-        return (img_change){.apply = blend_with_level, .factor = (float)factor};
+        from_constant(&table, 0, (float)factor);
+        return img_plan_table(b, &table);
     case 1:
-        return (img_change){
-            .apply = blend_with_level, .measure = sum_of_gray, .settle = blend_with_mean, .factor = (float)factor};
+        change.measure = sum_of_gray;
+        change.settle = blend_with_mean;
+        return img_plan_statistic(b, &change);
     case 2:
-        return (img_change){.apply = blend_with_gray, .factor = (float)factor};
+        change.apply = from_gray;
+        return img_plan_change(b, &change);
     default:
-        return (img_change){.apply = turn_hue, .level = (uint8_t)(int32_t)(factor * 255.0)};
+        change.apply = turn_row;
+        change.level = (uint8_t)(int32_t)(factor * 255.0);
+        return img_plan_change(b, &change);
     }
 }
 
@@ -159,11 +155,8 @@ static int plan_color_jitter(img_builder *b, const void *params, uint64_t key) {
         const int which = left[at];
         memmove(left + at, left + at + 1, (size_t)(3 - at) * sizeof *left);
         const img_range *range = ranges[which];
-        if (!range->given)
-            continue;
-        const img_change change =
-            change_of(which, range->low + (range->high - range->low) * img_draw(key, (uint64_t)which));
-        status = img_plan_change(b, &change);
+        if (range->given)
+            status = plan_one(b, which, range->low + (range->high - range->low) * img_draw(key, (uint64_t)which));
     }
     return status;
 }

@@ -1,0 +1,20 @@
+"""A step that inverts colours."""
+
+from dataclasses import dataclass
+
+from toolkit.pipelines import fields
+from toolkit.pipelines.image.image_step import PixelStep, colours
+from toolkit.pipelines.registry import register
+
+
+@register
+@dataclass(frozen=True, slots=True)
+class Invert(PixelStep):
+    """Turn values above `above` round: 255 - value."""
+
+    word = "invert"
+    above: int = fields.whole(0, least=0, most=255)
+
+    def after(self, state):
+        colours(state)
+        return state
