@@ -24,8 +24,8 @@ from toolkit.memory.pool import ALIGNMENT
 
 __all__ = ["Columns", "FilledSteps", "PlannedSteps", "TokenFiller", "plan_steps"]
 
-# What one call fills: a few steps while these are small, so that calls cost little and memory stays in the cache.
-_FILLED_BYTES = 2 * 1024 * 1024
+# What one call fills: some steps while these are small. A call costs as much as copying 100 KiB, whatever it fills.
+_FILLED_BYTES = 4 * 1024 * 1024
 _SHARES = 4  # of a memory limit, one a fill at the most: in the consumer's hand, the one before, and two ahead
 
 
