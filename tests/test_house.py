@@ -46,7 +46,7 @@ BY_NAME = {
 }
 
 # Folders of tests that concern no room.
-NO_ROOMS = {"benchmarks", "contracts", "examples", "faults", "fuzz", "golden", "release", "sanitize"}
+NO_ROOMS = {"benchmarks", "contracts", "examples", "faults", "fuzz", "golden", "new_ops", "release", "sanitize"}
 
 PUBLIC = [
     "Batch",

@@ -1,7 +1,7 @@
 """What a new step on pixels costs: a class, a kernel in a file of its own, its name in the table, and this test.
 
-The files of new_ops/ are put into a copy of the package and compiled there: each form of a kernel has one that is
-tried, whether or not toolkit's own steps use it.
+The files of tests/new_ops/ are put into a copy of the package and compiled there: each form of a kernel has one that
+is tried, whether or not toolkit's own steps use it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
-NEW = Path(__file__).parent / "new_ops"
+NEW = ROOT / "tests/new_ops"
 WORDS = ("invert", "scale_channels", "equalize", "transpose")
 
 pytestmark = [
