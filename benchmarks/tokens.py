@@ -100,7 +100,7 @@ def prepare(work: Path, wanted: int, folders: list[str], peer_path: str, peers: 
 
 
 def _tokenised(work: Path, wanted: int, folders: list[str]) -> tuple[list[np.ndarray], dict[str, Any]]:
-    from toolkit.sources.text_tokenizer import load_tokenizer
+    from toolkit.sources.tokenizer import load_tokenizer
 
     tokenizer = load_tokenizer(_train(work, folders) or "bytes", eos=True)
     made: list[np.ndarray] = []

@@ -13,7 +13,7 @@ from toolkit.pack.job import PackJob, PackResult
 from toolkit.pack.run import pack
 from toolkit.sources.base import Rows, Survey
 from toolkit.sources.options import SourceKind, SourceOptions
-from toolkit.sources.parquet import ParquetSource
+from toolkit.sources.kinds.parquet.source import ParquetSource
 from toolkit.sources.reject import Reject
 
 

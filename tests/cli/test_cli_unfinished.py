@@ -133,7 +133,7 @@ def test_an_interrupt_says_what_is_kept(tmp_path: Path, after: int, said: str) -
     code = (
         "import os, signal, sys\n"
         "from toolkit.cli.main import main\n"
-        "from toolkit.sources import imagefolder_source as source\n"
+        "from toolkit.sources.kinds.imagefolder import source\n"
         "real, seen = source.read_images, [0]\n"
         "def read(entries, *rest):\n"
         "    seen[0] += len(entries)\n"

@@ -13,8 +13,8 @@ from toolkit.errors import ExistsError, RejectsError, SourceError, UsageError
 from toolkit.format.tables import sha256
 from toolkit.pack.job import OnExisting, PackJob, PackResult
 from toolkit.pack.run import pack, plan
-from toolkit.sources import imagefolder_source
-from toolkit.sources.entries import Entries
+from toolkit.sources.kinds.imagefolder import source as imagefolder_source
+from toolkit.sources.kinds.imagefolder.entries import Entries
 from toolkit.sources.options import VerifyImages
 from toolkit.sources.reject import Reject
 

@@ -17,7 +17,7 @@ import toolkit
 from toolkit.errors import SourceError
 from toolkit.pack.job import PackJob
 from toolkit.pack.run import pack
-from toolkit.sources.detect import make_source
+from toolkit.sources.make import make_source
 
 
 def parquet(path: Path, text: str) -> Path:

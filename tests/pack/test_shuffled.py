@@ -225,7 +225,7 @@ def test_rejects_are_found_in_the_first_pass_and_nothing_is_read_again(
         pack(job(tmp_path / "in.parquet", tmp_path / "ds", max_rejects=1, **options))
     assert not list((tmp_path / "ds").glob("shards/*"))
     with monkeypatch.context() as patch:
-        patch.setattr("toolkit.sources.parquet.ParquetSource.read", lambda *_: pytest.fail("read again"))
+        patch.setattr("toolkit.sources.kinds.parquet.source.ParquetSource.read", lambda *_: pytest.fail("read again"))
         result = pack(job(tmp_path / "in.parquet", tmp_path / "ds", max_rejects=4, **options))
     assert [reject.key for reject in result.rejects] == [f"in.parquet#{n}" for n in (0, 9, 18, 27)]
     assert result.samples == 26

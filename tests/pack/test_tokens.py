@@ -30,7 +30,7 @@ from toolkit.loader.tokens.run import OpenRun
 from toolkit.pack.job import KeyConflict, OnExisting, PackJob, PackResult
 from toolkit.pack.run import pack
 from toolkit.pack.versions import versions
-from toolkit.sources.text_tokenizer import parse_tokenizer
+from toolkit.sources.tokenizer import parse_tokenizer
 
 TEXTS = ["the cat sat on the mat", "", "héllo wörld 🐈", "a b c " * 50, "the end"]
 

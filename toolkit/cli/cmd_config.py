@@ -42,7 +42,7 @@ def check(
 
     Nothing is read but FILE, and SOURCE need not be there; so what only its content tells is not checked.
     """
-    from toolkit.sources.detect import check_options
+    from toolkit.sources.make import check_options
 
     command = _pack_command(context)
     packing = typer.Context(command, info_name="pack")

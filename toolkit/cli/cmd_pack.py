@@ -56,7 +56,8 @@ from toolkit.pack.job import DEFAULT_SHARD_BYTES, KeyConflict, OnExisting, PackJ
 from toolkit.pipelines.image.formats import DEFAULT_MAX_PIXELS
 from toolkit.processors import processors
 from toolkit.report.text import count
-from toolkit.sources.imagefolder import DEFAULT_SPLIT, SPLIT_FOLDERS, LabelMode
+from toolkit.sources.options import LabelMode
+from toolkit.sources.splits import DEFAULT_SPLIT, SPLIT_NAMES
 from toolkit.sources.options import DEFAULT_MAX_VALUE_BYTES, Missing, VerifyImages
 
 __all__ = ["PackCommand", "pack"]
@@ -357,5 +358,5 @@ def _current_pin(dataset: str) -> str | None:
 def _note_split(job: PackJob, splits: Collection[str]) -> None:
     """Say when a folder named like a split became the split train, because its own name counts for nothing."""
     name = os.path.basename(os.path.abspath(job.source))
-    if job.split is None and list(splits) == [DEFAULT_SPLIT] and name in SPLIT_FOLDERS and name != DEFAULT_SPLIT:
+    if job.split is None and list(splits) == [DEFAULT_SPLIT] and name in SPLIT_NAMES and name != DEFAULT_SPLIT:
         note(f"the samples of {name!r} became the split {DEFAULT_SPLIT!r}: give --split {name} to name it so")

@@ -7,7 +7,8 @@ from typing import Any
 
 from toolkit.format.encodings import ImageEncoding
 from toolkit.pack.job import KeyConflict, OnExisting, PackJob
-from toolkit.sources.imagefolder import LabelMode, read_classes
+from toolkit.sources.classes import read_classes
+from toolkit.sources.options import LabelMode
 from toolkit.sources.options import Missing, SourceKind, VerifyImages
 
 __all__ = ["make_job", "options_of"]

@@ -11,7 +11,7 @@ from toolkit.cli.options import choice, envvar, parse_size
 from toolkit.errors import did_you_mean
 from toolkit.format.kinds import Kind
 from toolkit.sources.options import Missing, SourceKind
-from toolkit.sources.split_folders import is_train, like_splits
+from toolkit.sources.splits import is_train, like_splits
 
 __all__ = [
     "ColumnsOption",

@@ -9,7 +9,7 @@ from toolkit.config.values import Amount, Choice, Flag, Form, Names, Pairs, Text
 from toolkit.format.encodings import ENCODING_PATTERN
 from toolkit.format.kinds import Kind
 from toolkit.pack.job import KeyConflict, OnExisting
-from toolkit.sources.imagefolder import LabelMode
+from toolkit.sources.options import LabelMode
 from toolkit.sources.options import Missing, SourceKind, VerifyImages
 
 __all__ = ["PACK_VALUES", "Key", "key_of_flag", "make_keys"]

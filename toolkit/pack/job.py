@@ -11,7 +11,7 @@ from toolkit.format.encodings import KEEP, ImageEncoding
 from toolkit.pipelines.image.formats import DEFAULT_MAX_PIXELS
 from toolkit.sources.options import LARGEST_VALUE, InputOptions, SourceKind, SourceOptions
 from toolkit.sources.reject import Reject
-from toolkit.sources.scan import is_utf8, printable
+from toolkit.sources.names import is_utf8, printable
 from toolkit.storage.places import local_path
 
 __all__ = ["DEFAULT_SHARD_BYTES", "KeyConflict", "OnExisting", "PackJob", "PackPlan", "PackResult", "PlannedSplit"]

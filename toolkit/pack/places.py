@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Sequence
 
-from toolkit.sources.scan import printable
+from toolkit.sources.names import printable
 
 __all__ = ["Places"]
 

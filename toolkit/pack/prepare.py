@@ -18,8 +18,8 @@ from toolkit.pack.journal import Journal
 from toolkit.pack.shape import Shaper
 from toolkit.pack.versions import versions
 from toolkit.sources.base import Source, Survey
-from toolkit.sources.detect import make_source
-from toolkit.sources.scan import printable
+from toolkit.sources.make import make_source
+from toolkit.sources.names import printable
 
 __all__ = ["Prepared", "make_shaper", "prepare"]
 

@@ -16,7 +16,7 @@ from toolkit.pack.places import Places
 from toolkit.pack.versions import versions
 from toolkit.sources.base import Survey
 from toolkit.sources.reject import Reject
-from toolkit.sources.scan import printable
+from toolkit.sources.names import printable
 
 __all__ = ["provenance", "rejects_jsonl", "rejects_text"]
 

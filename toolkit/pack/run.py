@@ -21,7 +21,7 @@ from toolkit.pack.passes import Packed, Progress, pack_all
 from toolkit.pack.prepare import Prepared, make_shaper, prepare
 from toolkit.pack.report import provenance, rejects_jsonl
 from toolkit.sources.base import Slice, Source
-from toolkit.sources.detect import make_source
+from toolkit.sources.make import make_source
 from toolkit.sources.reject import Reject
 
 __all__ = ["pack", "packing", "plan"]

@@ -17,9 +17,9 @@ from toolkit.format.schema import TokenEncoding, token_column, token_type
 from toolkit.pack.job import DEFAULT_SHARD_BYTES, OnExisting, PackJob, PackResult
 from toolkit.pack.run import pack
 from toolkit.sources.base import PIECE_BYTES, Rows, Slice, Source, Survey, rows_schema
-from toolkit.sources.imagefolder import DEFAULT_SPLIT
-from toolkit.sources.text_tokenized import TOKENS, token_array
-from toolkit.sources.text_tokenizer import Tokenizer, load_tokenizer
+from toolkit.sources.splits import DEFAULT_SPLIT
+from toolkit.sources.tokenized import TOKENS, token_array
+from toolkit.sources.tokenizer import Tokenizer, load_tokenizer
 
 __all__ = ["Document", "pack_tokens"]
 

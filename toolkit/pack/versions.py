@@ -12,7 +12,7 @@ from toolkit.format.encodings import KEEP
 from toolkit.format.schema import FORMAT_VERSION
 from toolkit.pack.job import PackJob
 from toolkit.pipelines.image.libjpeg import libjpeg_turbo
-from toolkit.sources.text_tokenizer import BYTES
+from toolkit.sources.tokenizer import BYTES
 from toolkit.version import __version__
 
 __all__ = ["versions"]

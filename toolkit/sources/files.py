@@ -10,15 +10,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from toolkit.errors import NotFoundError, SourceError, UsageError, did_you_mean
-from toolkit.sources.imagefolder import DEFAULT_SPLIT
+from toolkit.sources.splits import DEFAULT_SPLIT
 from toolkit.sources.options import SourceOptions
 from toolkit.sources.patterns import Patterns
 from toolkit.sources.regular import check_regular
-from toolkit.sources.scan import printable, stays_within
+from toolkit.sources.names import printable
 from toolkit.sources.skips import Skips
 from toolkit.storage.local import storage_errors
 
-__all__ = ["InputFile", "ends_with", "expand", "find_files", "group_by_split", "refuse", "walk"]
+__all__ = ["InputFile", "ends_with", "expand", "find_files", "group_by_split", "refuse", "stays_within", "walk"]
 
 _BRACE = re.compile(r"\{([^{}]*)\}")
 _RANGE = re.compile(r"(\d+)\.\.(\d+)")
@@ -274,6 +274,11 @@ def walk(
         folders[:] = kept
         above |= {os.path.join(folder, name): (*through, real) for name, real in kept.items()}
         yield folder, sorted(files)
+
+
+def stays_within(roots: Sequence[str]) -> Callable[[str], bool]:
+    """Return what tells whether a link leads to one of the folders `roots`, which are real paths, or below."""
+    return lambda link: any(os.path.commonpath([root, os.path.realpath(link)]) == root for root in roots)
 
 
 def refuse(error: OSError) -> None:

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 
 from toolkit.errors import UsageError
 from toolkit.format.kinds import Kind
-from toolkit.sources.imagefolder import LabelMode
 
 __all__ = [
     "DEFAULT_MAX_VALUE_BYTES",
     "LARGEST_VALUE",
     "InputOptions",
+    "LabelMode",
     "Missing",
     "SourceKind",
     "SourceOptions",
@@ -36,6 +36,19 @@ class SourceKind(enum.Enum):
     TEXT = "text"
     TFRECORD = "tfrecord"
     WEBDATASET = "webdataset"
+
+
+class LabelMode(enum.Enum):
+    """Where labels come from."""
+
+    AUTO = "auto"
+    """From class folders if one of them holds an image, else no labels."""
+
+    NONE = "none"
+    """No labels, however the images are nested."""
+
+    IMAGEFOLDER = "imagefolder"
+    """From class folders, and there must be one."""
 
 
 class Missing(enum.Enum):
@@ -61,7 +74,7 @@ class InputOptions:
     Attributes:
         split: What to call the one split; or which of the input's splits to take.
         limit: Samples of each split at the most, the first in order.
-        label_mode, require_labels: See toolkit.sources.imagefolder.ImageFolderOptions.
+        label_mode, require_labels: Where labels come from; refuse samples that have none.
         classes: Names of the label column's ids, in order.
         mapping: Column -> field of the input: only these are packed.
         columns: Names of the fields to pack; all when None.

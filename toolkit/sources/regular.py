@@ -7,7 +7,7 @@ import stat
 from io import FileIO
 
 from toolkit.errors import SourceError
-from toolkit.sources.scan import printable
+from toolkit.sources.names import printable
 
 __all__ = ["check_regular", "open_file", "open_regular"]
 

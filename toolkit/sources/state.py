@@ -6,9 +6,11 @@ import os
 from typing import NamedTuple
 
 from toolkit.errors import SourceError
-from toolkit.sources.scan import printable
+from toolkit.sources.names import printable
+from toolkit.sources.regular import check_regular
+from toolkit.storage.local import storage_errors
 
-__all__ = ["FileState", "changed", "check_unchanged"]
+__all__ = ["FileState", "changed", "check_unchanged", "identity"]
 
 
 class FileState(NamedTuple):
@@ -34,3 +36,10 @@ def check_unchanged(path: str, then: FileState, now: FileState) -> None:
 def changed(path: str) -> SourceError:
     """Return the error for a file that was changed between survey and read."""
     return SourceError(f"{printable(path)!r} was changed during the pack: pack again when nothing writes to it")
+
+
+def identity(path: str) -> tuple[int, int]:
+    """Return size and time of a regular file. Raises SourceError: it is none, or StorageError."""
+    with storage_errors("read", path):
+        status = check_regular(path)
+    return status.st_size, status.st_mtime_ns

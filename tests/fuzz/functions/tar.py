@@ -21,7 +21,7 @@ from sources.tars import FORMATS, numpy_file, tar_bytes
 
 from toolkit.errors import ToolkitError
 from toolkit.sources.options import Missing, SourceOptions
-from toolkit.sources.webdataset import WebDatasetSource
+from toolkit.sources.kinds.webdataset.source import WebDatasetSource
 
 _TAR = File("a.tar")
 _BLOCK = 512

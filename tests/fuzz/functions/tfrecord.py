@@ -17,7 +17,7 @@ from tfrecords import example, frame, masked_crc, sequence
 
 from toolkit.errors import ToolkitError
 from toolkit.sources.options import Missing, SourceOptions
-from toolkit.sources.tfrecord import TFRecordSource
+from toolkit.sources.kinds.tfrecord.source import TFRecordSource
 
 _FILE = File("a.tfrecord")
 _LONGEST = 4000  # the CRC here is in Python

@@ -17,7 +17,7 @@ from toolkit.format.layout import FixedLayout, ListLayout, column_layouts
 from toolkit.format.reader import ShardReader, read_failure
 from toolkit.format.schema import Column, Kind, TokenEncoding
 from toolkit.format.tables import parse_tokenizer_table
-from toolkit.sources.text_tokenizer import Tokenizer, parse_tokenizer
+from toolkit.sources.tokenizer import Tokenizer, parse_tokenizer
 
 if TYPE_CHECKING:
     from toolkit.loader.dataset.dataset import Dataset

@@ -22,7 +22,7 @@ from toolkit.loader.tokens.schedule import Schedule
 from toolkit.loader.tokens.steps import STATE_VERSION, StepStream
 from toolkit.loader.tokens.stretches import WindowOrder
 from toolkit.pipelines.randomness import fold_all
-from toolkit.sources.text_tokenizer import BYTES, load_tokenizer
+from toolkit.sources.tokenizer import BYTES, load_tokenizer
 
 if TYPE_CHECKING:
     from toolkit.loader.dataset.dataset import Dataset

@@ -1,0 +1,1 @@
+"""Folders of images, in folders of classes and splits or not."""

@@ -1,0 +1,1 @@
+"""ROXXEL02 files of token ids."""

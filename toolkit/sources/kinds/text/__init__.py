@@ -1,0 +1,1 @@
+"""Files of text: JSON lines, and plain ones."""
