@@ -231,9 +231,9 @@ def _check(key: str, out: Path, photographs: int) -> None:
 
 
 def _count_toolkit(out: Path) -> int:
-    from toolkit.checks.verify import Level, verify
+    from toolkit.checks.verify import verify
 
-    result = verify(out / "dataset", level=Level.QUICK)
+    result = verify(out / "dataset")
     if result.findings:
         raise BenchmarkError(f"{OURS}: {result.findings[0].message}")
     return result.samples

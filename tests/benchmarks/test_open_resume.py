@@ -8,7 +8,7 @@ import open_resume as benchmark
 import pytest
 
 import toolkit
-from toolkit.checks.verify import Level, verify
+from toolkit.checks.verify import verify
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +19,7 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_datasets_are_sound(dataset: Path) -> None:
-    findings = verify(dataset, level=Level.FULL, jobs=1).findings
+    findings = verify(dataset, full=True, jobs=1).findings
     assert findings
     known = (": the key of split", "more keys come twice")
     assert all(any(text in finding.message for text in known) for finding in findings)

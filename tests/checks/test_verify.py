@@ -13,14 +13,14 @@ from command import program
 from crafted import Batch, Crafted, Shard
 
 import toolkit
-from toolkit.checks.inspect import summarise
-from toolkit.checks.verify import Level, VerifyResult, verify
+from toolkit.checks.inspect import inspect
+from toolkit.checks.verify import VerifyResult, verify
 from toolkit.errors import CorruptShardError
 from toolkit.pack.tokens import pack_tokens
 
 
 def full(root: Path) -> VerifyResult:
-    return verify(root, level=Level.FULL)
+    return verify(root, full=True)
 
 
 def with_column(crafted: Crafted, split: str, name: str, change: Callable[[list], list]) -> None:
@@ -74,7 +74,7 @@ def test_labels_outside_of_their_table(dataset: Path, tmp_path: Path, label: int
     assert (found[0].row, found[0].kind) == (0, "integrity")
     assert f"column label has the label {label}, and its label table 2 names" in found[0].message
     # Nobody shows another class for it.
-    (first,) = (one for one in summarise(str(tmp_path / "crafted")).first if one.split == "train" and one.row == 0)
+    (first,) = (one for one in inspect(str(tmp_path / "crafted")).first if one.split == "train" and one.row == 0)
     assert first.labels == {"label": f"{label}, no class"}
     line = program("head", tmp_path / "crafted", "--split", "train", "-n", "1").out
     assert json.loads(line)["label"] == {"id": label, "name": None}
@@ -178,8 +178,8 @@ def test_a_shard_that_says_other_things_to_others(dataset: Path, tmp_path: Path)
 def test_what_is_not_looked_at_is_said(dataset: Path, tokens: Crafted, tmp_path: Path) -> None:
     quick = verify(dataset)
     assert [one.rpartition(" ")[2] for one in quick.not_checked] == ["(--full)", "(--full)", "(--decode)"]
-    assert verify(dataset, level=Level.FULL, decode=True).not_checked == []
-    assert verify(dataset, level=Level.FULL).not_checked == ["whether images can be decoded (--decode)"]
+    assert verify(dataset, full=True, decode=True).not_checked == []
+    assert verify(dataset, full=True).not_checked == ["whether images can be decoded (--decode)"]
     assert any("vocabulary" in one for one in verify(tmp_path / "tokens").not_checked)
     ran = program("verify", dataset)
     assert ran.code == 0

@@ -14,7 +14,7 @@ import pytest
 from command import Cli, encoded, put
 from PIL import Image
 
-from toolkit.checks.inspect import summarise
+from toolkit.checks.inspect import inspect
 from toolkit.checks.media import _evenly_spaced
 from toolkit.errors import UsageError
 
@@ -186,7 +186,7 @@ def test_flipped_bit(cli: Cli, packed: Path) -> None:
 
 def test_negative_numbers(packed: Path) -> None:
     with pytest.raises(UsageError, match="negative"):
-        summarise(str(packed), scan=-1)
+        inspect(str(packed), scan=-1)
 
 
 def test_columns_of_any_kind(cli: Cli, tmp_path: Path) -> None:

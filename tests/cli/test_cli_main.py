@@ -138,7 +138,7 @@ def test_unexpected_error(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     def break_down(*_: object) -> None:
         raise RuntimeError("odd\nvery odd")
 
-    monkeypatch.setattr("toolkit.checks.doctor.environment", break_down)
+    monkeypatch.setattr("toolkit.checks.doctor.doctor", break_down)
     ended = cli("doctor")
     assert (ended.code, ended.out) == (1, "")
     assert ended.err == "error: unexpected RuntimeError: odd; run again with --debug for the traceback\n"
@@ -153,7 +153,7 @@ def test_unmapped_os_error(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     def break_down(*_: object) -> None:
         raise OSError(5, "Input/output error", "/some/file")
 
-    monkeypatch.setattr("toolkit.checks.doctor.environment", break_down)
+    monkeypatch.setattr("toolkit.checks.doctor.doctor", break_down)
     ended = cli("doctor", "--json")
     assert ended.code == 5
     assert ended.err == "error: Input/output error: '/some/file'\n"
@@ -223,7 +223,7 @@ def test_interrupted_elsewhere(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Non
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("toolkit.checks.doctor.environment", stop)
+    monkeypatch.setattr("toolkit.checks.doctor.doctor", stop)
     ended = cli("doctor", "--json")
     assert (ended.code, ended.err) == (130, "interrupted\n")
     assert json.loads(ended.out)["error"] == {"type": "Interrupted", "message": "interrupted", "exit_code": 130}

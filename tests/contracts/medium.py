@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import toolkit
-from toolkit.checks.inspect import summarise
+from toolkit.checks.inspect import inspect
 from toolkit.checks.verify import verify
 from toolkit.errors import SampleError
 from toolkit.format.media import stored_medium
@@ -121,7 +121,7 @@ class MediumContract:
                 assert np.array_equal(array, wanted)
         for array, wanted in zip(self.batch(raw, self.slot(optional=True))["x"][:-1], decoded, strict=False):
             assert np.array_equal(array, wanted)
-        facts, others = summarise(str(kept)).media["x"], summarise(str(raw)).media["x"]
+        facts, others = inspect(str(kept)).media["x"], inspect(str(raw)).media["x"]
         assert facts.numbers == others.numbers
         assert (facts.missing, others.missing, facts.unreadable) == (1, 1, 0)
         for dataset in (kept, raw):

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 import toolkit
-from toolkit.checks.verify import Level, verify
+from toolkit.checks.verify import verify
 from toolkit.errors import ExistsError, StorageError, ToolkitError, UsageError
 from toolkit.format.commit import Transaction
 from toolkit.format.names import COMMIT_NOTE
@@ -64,7 +64,7 @@ def failure_of(root: Path) -> StorageError | None:
 
 def check_sound(root: Path, pin: str) -> None:
     assert toolkit.open(root, split="val").pin == pin
-    assert verify(f"{root}@sha256:{pin}", level=Level.FULL).findings == []
+    assert verify(f"{root}@sha256:{pin}", full=True).findings == []
 
 
 @pytest.fixture
@@ -122,7 +122,7 @@ def test_a_failure_at_every_step(old: Path, tmp_path: Path) -> None:
     assert len(outcomes) > 15
     assert outcomes[-1] == new_pin, "the last step, syncing the folder, comes after the new version is in place"
     check_sound(old, new_pin)
-    assert verify(f"{old}@sha256:{old_pin}", level=Level.FULL).findings == []
+    assert verify(f"{old}@sha256:{old_pin}", full=True).findings == []
 
 
 def test_a_failure_at_every_step_of_a_first_pack_leaves_no_version(tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ KILLER = textwrap.dedent(
     """
     import itertools, os, shutil, signal, sys
     import toolkit
-    from toolkit.checks.verify import Level, verify
+    from toolkit.checks.verify import verify
     from toolkit.pack.job import OnExisting, PackJob
     from toolkit.pack.run import pack
 
@@ -200,8 +200,8 @@ KILLER = textwrap.dedent(
         status = os.waitpid(child, 0)[1]
         pin = toolkit.open(root, split="val").pin
         assert pin in (old, new), n
-        assert not verify(root, level=Level.FULL).findings, n
-        assert not verify(f"{root}@sha256:{old}", level=Level.FULL).findings, n
+        assert not verify(root, full=True).findings, n
+        assert not verify(f"{root}@sha256:{old}", full=True).findings, n
         stale += sum(name.startswith(".tmp-") for _, _, names in os.walk(root) for name in names)
         assert pack(job(root)).pin == new, n
         assert not [name for _, _, names in os.walk(root) for name in names if name.startswith(".tmp-")], n

@@ -16,9 +16,9 @@ import pytest
 from crafted import Crafted, edited_table, table_bytes, write_manifest
 
 import toolkit
-from toolkit.checks.gc import collect
-from toolkit.checks.inspect import summarise
-from toolkit.checks.labels import label_report
+from toolkit.checks.gc import gc
+from toolkit.checks.inspect import inspect
+from toolkit.checks.labels import inspect_labels
 from toolkit.checks.verify import verify
 from toolkit.errors import CorruptShardError, CorruptTableError, IntegrityError, StorageError
 
@@ -33,7 +33,7 @@ def refused(crafted: Crafted, root: Path, says: str | None = None) -> None:
     with pytest.raises(CorruptTableError, match=says):
         verify(root)
     with pytest.raises(CorruptTableError, match=says):
-        summarise(str(root))
+        inspect(str(root))
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ def test_counts_of_other_classes(crafted: Crafted, root: Path, counts: list[int]
     crafted.say("splits", "train", "labels", "label", "missing", value=12 - sum(counts))
     refused(crafted, root, r"counts .* classes")
     with pytest.raises(CorruptTableError, match=r"counts .* classes"):
-        label_report(str(root))
+        inspect_labels(str(root))
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ def test_paths_that_leave_the_dataset(crafted: Crafted, root: Path, path: str) -
     crafted.shard("train").line["path"] = path
     refused(crafted, root, "leaves the dataset folder")
     with pytest.raises(CorruptTableError, match="leaves the dataset folder"):
-        collect(str(root))
+        gc(str(root))
 
 
 def test_dots_within_a_name_are_no_way_out(crafted: Crafted, root: Path) -> None:

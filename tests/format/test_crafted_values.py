@@ -15,7 +15,7 @@ from crafted import Batch, Crafted
 from keyed_rows import keyed
 
 import toolkit
-from toolkit.checks.verify import Level, verify
+from toolkit.checks.verify import verify
 from toolkit.errors import CorruptShardError, SourceError
 from toolkit.format.layout import ListLayout, StructLayout, VariableLayout, column_layouts
 from toolkit.format.sizes import MOST_EMPTY_ITEMS
@@ -68,7 +68,7 @@ def test_offsets_that_wrap_around(tmp_path: Path, commit_rows: CommitRows, kind:
         ds.filter(pc.field("x").is_valid())
     with pytest.raises(CorruptShardError, match="offsets point outside"):
         list(ds.loader(batch_size=4))
-    assert verify(root, level=Level.FULL).findings
+    assert verify(root, full=True).findings
 
 
 @pytest.mark.parametrize("kind", COLUMNS)
@@ -92,7 +92,7 @@ def test_items_that_take_no_bytes_are_counted(tmp_path: Path, commit_rows: Commi
     )
     assert ran.returncode == 4
     assert "more items than format 1 allows" in ran.stderr
-    assert verify(root, level=Level.FULL).findings
+    assert verify(root, full=True).findings
 
 
 def test_a_fixed_list_of_nothing(tmp_path: Path, commit_rows: CommitRows) -> None:
@@ -141,7 +141,7 @@ def test_text_that_is_not_utf8(tmp_path: Path, commit_rows: CommitRows, dtype: p
             list(ds.loader(batch_size=2))
         with pytest.raises(CorruptShardError, match="a text is not UTF-8"):
             ds.filter(pc.field("x").is_valid())
-        assert verify(tmp_path / f"{name}-crafted", level=Level.FULL).findings
+        assert verify(tmp_path / f"{name}-crafted", full=True).findings
 
 
 def test_a_key_that_is_not_utf8(dataset: Path, tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_a_key_that_is_not_utf8(dataset: Path, tmp_path: Path) -> None:
     for read in (lambda: ds[0], ds.keys, lambda: next(iter(ds.loader(batch_size=2))).sample_keys):
         with pytest.raises(CorruptShardError, match="column __key__: a text is not UTF-8"):
             read()
-    assert verify(tmp_path / "crafted", level=Level.FULL).findings
+    assert verify(tmp_path / "crafted", full=True).findings
 
 
 def test_a_bool_column_without_bytes(tmp_path: Path, commit_rows: CommitRows) -> None:

@@ -13,7 +13,7 @@ import pytest
 import toolkit
 from toolkit._native.shards.body import READ_CRC, READ_FAULT, READ_OK, READ_RANGE
 from toolkit._native.shards.locate import FileIdentity
-from toolkit.checks.verify import Level, verify
+from toolkit.checks.verify import verify
 from toolkit.errors import CorruptShardError, StorageError
 from toolkit.format.layout import BatchShape
 from toolkit.format.reader import ShardReader, read_failure
@@ -121,4 +121,4 @@ def test_null_children_are_not_null_structs(tmp_path: Path, commit_samples: Call
     commit_samples(tmp_path / "d", {"train": [samples]})
     ds = toolkit.open(tmp_path / "d")
     assert [one["image"] for one in ds] == [None, None, b"x", None]
-    assert verify(tmp_path / "d", level=Level.FULL).findings == []
+    assert verify(tmp_path / "d", full=True).findings == []

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from toolkit.checks.doctor import environment
+from toolkit.checks.doctor import doctor
 from toolkit.memory.system import MemoryLevel, SystemMemory, proc_bytes
 
 MIB = 1 << 20
@@ -186,7 +186,7 @@ def test_the_doctor_shows_the_limit_that_the_guard_goes_by(tmp_path: Path) -> No
     system = SystemMemory(machine(tmp_path, "0::/pod/job\n", V2))
     v2(tmp_path / "sys/fs/cgroup/pod/job", 4 * GIB, GIB)
     v2(tmp_path / "sys/fs/cgroup/pod", 8 * GIB, GIB)
-    found = environment(system)
+    found = doctor(system)
     assert (found.memory_bytes, found.memory_available_bytes) == (64 * GIB, 40 * GIB)
     assert found.memory_limit_bytes == 4 * GIB
     assert str(found.memory_limit_source).endswith("pod/job/memory.max")

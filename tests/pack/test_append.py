@@ -6,7 +6,7 @@ import pytest
 from pictures import encode, make_folder, picture
 
 import toolkit
-from toolkit.checks.verify import Level, verify
+from toolkit.checks.verify import verify
 from toolkit.errors import CorruptShardError, NotFoundError, SourceError, UsageError
 from toolkit.pack.job import OnExisting, PackJob
 from toolkit.pack.run import pack
@@ -45,7 +45,7 @@ def test_rows_keep_their_numbers_and_old_pins_keep_working(first: Path, tmp_path
     assert len(after.manifest.splits["train"].tables) == 2
     again = toolkit.open(f"{first}@sha256:{before.pin}", split="train")
     assert [again[i] for i in range(len(again))] == old
-    assert not verify(first, level=Level.FULL, decode=True).findings
+    assert not verify(first, full=True, decode=True).findings
     assert sorted(key for batch in after.loader(batch_size=5, shuffle="full") for key in batch.sample_keys) == sorted(
         after.keys()
     )
@@ -64,7 +64,7 @@ def test_ids_never_move_and_new_classes_come_behind_when_allowed(first: Path, tm
         assert ds.classes[sample["label"]] == sample["__key__"].split("/")[1]
     assert toolkit.open(f"{first}@sha256:{pin}", split="val").classes == ("bee", "cat")
     assert toolkit.open(first, split="val").manifest.splits["val"].labels["label"].counts == (0, 2, 0, 0)
-    assert not verify(first, level=Level.FULL).findings
+    assert not verify(first, full=True).findings
 
 
 def test_a_class_that_is_missing_from_the_new_part_shifts_nothing(first: Path, tmp_path: Path) -> None:

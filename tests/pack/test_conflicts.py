@@ -17,7 +17,7 @@ from kills import contents, killed
 from pictures import make_folder
 
 import toolkit
-from toolkit.checks.verify import Level, verify
+from toolkit.checks.verify import verify
 from toolkit.errors import SourceError
 from toolkit.format.digest import sample_digests
 from toolkit.format.pin import read_table, resolve
@@ -103,7 +103,7 @@ def test_later_samples_are_renamed_and_nothing_else_changes(tmp_path: Path) -> N
     assert result.renamed == 3
     assert json.loads((tmp_path / "ds/reports" / f"{result.pin}.provenance.json").read_bytes())["renamed"] == 3
     assert toolkit.open(tmp_path / "ds", split="train").manifest.options["key_conflict"] == "suffix"
-    assert verify(tmp_path / "ds", level=Level.FULL).findings == []
+    assert verify(tmp_path / "ds", full=True).findings == []
     assert not (tmp_path / "ds/.journal").exists()
     check_digests(tmp_path / "ds")
 
@@ -162,7 +162,7 @@ def test_one_pin_however_many_work_and_shuffled_too(tmp_path: Path) -> None:
         assert contents(tmp_path / f"{seed}-1") == contents(tmp_path / f"{seed}-4")
         # Which sample gets which key is the input's business, not the seed's.
         assert numbers(tmp_path / f"{seed}-1") == {key: n for n, key in enumerate(suffixed(given_keys))}
-        assert verify(tmp_path / f"{seed}-1", level=Level.FULL).findings == []
+        assert verify(tmp_path / f"{seed}-1", full=True).findings == []
     check_digests(tmp_path / "3-1")
 
 
@@ -183,7 +183,7 @@ def test_older_versions_keep_their_shards(tmp_path: Path) -> None:
     write(source, {"a": ["x", "y"], "b": ["z", "x"]})
     pack(job(source, tmp_path / "ds", on_existing=OnExisting.OVERWRITE))
     assert keys(tmp_path / "ds") == ["x", "y", "z", "x#1"]
-    assert verify(f"{tmp_path / 'ds'}@sha256:{first.pin}", level=Level.FULL).findings == []
+    assert verify(f"{tmp_path / 'ds'}@sha256:{first.pin}", full=True).findings == []
 
 
 # --- kills ------------------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from faults.harness import Driver, Ended, compile_shim
 from pictures import encode, picture
 
 import toolkit
-from toolkit.checks.verify import Level, verify
+from toolkit.checks.verify import verify
 from toolkit.errors import NotFoundError
 
 FAILURES = [
@@ -107,7 +107,7 @@ class World:
         calls = tuple(read_trace(trace))
         assert len(calls) == ended.calls
         pin = toolkit.open(self.ds).pin
-        assert verify(self.ds, level=Level.FULL).findings == []
+        assert verify(self.ds, full=True).findings == []
         self.samples[pin] = rows(self.ds)
         return Scenario(args, start, old, pin, read_tree(self.folder), calls)
 

@@ -17,8 +17,8 @@ import pytest
 from pictures import encode, make_folder, picture
 
 import toolkit
-from toolkit.checks.gc import collect
-from toolkit.checks.verify import Level, verify
+from toolkit.checks.gc import gc
+from toolkit.checks.verify import verify
 from toolkit.errors import ExistsError, NotFoundError, RejectsError, SourceError
 from toolkit.format.encodings import ImageEncoding
 from toolkit.format.tables import sha256
@@ -131,14 +131,14 @@ def test_a_killed_pack_goes_on_where_it_was(folder: Path, tmp_path: Path, step: 
     assert again.resumed == finished
     assert finished > 0 or at < 9
     assert contents(tmp_path / "ds") == contents(tmp_path / "whole")
-    assert verify(tmp_path / "ds", level=Level.FULL).findings == []
+    assert verify(tmp_path / "ds", full=True).findings == []
 
 
 def test_a_kill_between_the_commit_and_the_end_of_the_journal(folder: Path, tmp_path: Path) -> None:
     first = not_said(job(folder, tmp_path / "ds"))
     assert (tmp_path / "ds/.journal/job.json").exists()
     assert len(toolkit.open(tmp_path / "ds", split="train")) == 120
-    assert collect(str(tmp_path / "ds")).files == ()  # nothing is unfinished
+    assert gc(str(tmp_path / "ds")).files == ()  # nothing is unfinished
     again = pack(job(folder, tmp_path / "ds"))
     assert (again.pin, again.resumed) == (first.pin, 5)
     assert not (tmp_path / "ds/.journal").exists()
@@ -283,7 +283,7 @@ def test_overwrite_discards_what_another_job_had_finished(folder: Path, tmp_path
     assert result.resumed == 0
     assert result.pin == pack(job(folder, tmp_path / "whole", shard_bytes=100_000)).pin
     assert not (tmp_path / "ds/.journal").exists()
-    assert verify(tmp_path / "ds", level=Level.FULL).findings == []
+    assert verify(tmp_path / "ds", full=True).findings == []
 
 
 def test_overwrite_goes_on_with_its_own_job(folder: Path, tmp_path: Path) -> None:
@@ -319,7 +319,7 @@ def test_only_the_slice_of_a_changed_file_is_packed_again(
     ds = toolkit.open(tmp_path / "ds", split="train")
     assert ds[10]["image"] == bytes(data)
     assert result.pin == pack(job(folder, tmp_path / "whole")).pin
-    assert verify(tmp_path / "ds", level=Level.FULL).findings == []
+    assert verify(tmp_path / "ds", full=True).findings == []
 
 
 def test_a_new_class_changes_every_slice(folder: Path, tmp_path: Path) -> None:
@@ -428,7 +428,7 @@ def test_an_entry_whose_shard_is_not_there_is_packed_again(folder: Path, tmp_pat
     result = pack(job(folder, tmp_path / "ds"))
     assert result.resumed == finished - 1
     assert result.pin == pack(job(folder, tmp_path / "whole")).pin
-    assert verify(tmp_path / "ds", level=Level.FULL).findings == []
+    assert verify(tmp_path / "ds", full=True).findings == []
 
 
 def test_no_journal_is_left_where_there_is_nothing_to_pack(tmp_path: Path) -> None:

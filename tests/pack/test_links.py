@@ -10,8 +10,8 @@ import pytest
 from pictures import encode, make_folder, picture
 
 import toolkit
-from toolkit.checks.gc import collect
-from toolkit.checks.verify import Level, verify
+from toolkit.checks.gc import gc
+from toolkit.checks.verify import verify
 from toolkit.cli.main import run
 from toolkit.errors import RejectsError, ToolkitError, UsageError
 from toolkit.format.commit import Transaction, remove_temporaries
@@ -81,7 +81,7 @@ def test_a_linked_folder_is_refused_and_left_alone(
             pass
 
     acts: dict[str, Callable[[], object]] = {
-        "gc": lambda: collect(str(dataset), delete=True),
+        "gc": lambda: gc(str(dataset), delete=True),
         "temporaries": lambda: remove_temporaries(str(dataset)),
         "overwrite": lambda: pack(job(source, dataset)),
         "append": lambda: pack(job(source, dataset, OnExisting.APPEND)),
@@ -97,7 +97,7 @@ def test_a_linked_folder_is_refused_and_left_alone(
 def test_the_refusal_says_which_link_and_what_to_do(dataset: Path, elsewhere: Path) -> None:
     become_link(dataset / "reports", elsewhere)
     with pytest.raises(UsageError, match=r"'.*/ds/reports' is a symbolic link.*put the folder itself there"):
-        collect(str(dataset), delete=True)
+        gc(str(dataset), delete=True)
 
 
 @pytest.mark.parametrize("target", ["missing", "file", "folder"])
@@ -111,7 +111,7 @@ def test_a_linked_lock_is_refused_and_its_target_is_not_made(
         place.mkdir()
     (dataset / ".lock").unlink(missing_ok=True)
     (dataset / ".lock").symlink_to(place)
-    for act in (lambda: collect(str(dataset)), lambda: pack(job(source, dataset))):
+    for act in (lambda: gc(str(dataset)), lambda: pack(job(source, dataset))):
         with pytest.raises(UsageError, match=r"\.lock' is a symbolic link"):
             act()
     assert place.exists() == (target != "missing")
@@ -155,7 +155,7 @@ def test_an_unfinished_pack_is_not_gone_on_with_through_planted_links(
         (folder / planted).symlink_to(target)
     pack(job(more, dataset, OnExisting.APPEND, max_rejects=1, key_conflict=KeyConflict.SUFFIX))
     assert target.read_bytes() == b"precious"
-    assert verify(dataset, level=Level.FULL).findings == []
+    assert verify(dataset, full=True).findings == []
 
 
 def test_a_linked_stage_is_refused(dataset: Path, source: Path, elsewhere: Path) -> None:
@@ -168,7 +168,7 @@ def test_a_linked_stage_is_refused(dataset: Path, source: Path, elsewhere: Path)
         pack(job(source, dataset, OnExisting.APPEND, key_conflict=KeyConflict.SUFFIX))
     pack(stopped)  # overwriting drops the journal, and the link with it
     assert tree(elsewhere) == before
-    assert verify(dataset, level=Level.FULL).findings == []
+    assert verify(dataset, full=True).findings == []
 
 
 def test_only_names_of_the_format_are_collected(dataset: Path, source: Path, elsewhere: Path) -> None:
@@ -185,7 +185,7 @@ def test_only_names_of_the_format_are_collected(dataset: Path, source: Path, els
     (dataset / f"manifests/{HEX}.json").symlink_to(elsewhere / "thesis.txt")
     orphan = dataset / "shards/train-000009-0123456789abcdef.arrow"
     orphan.write_bytes(b"orphan")
-    found = collect(str(dataset), delete=True)
+    found = gc(str(dataset), delete=True)
     assert found.files == ("shards/train-000009-0123456789abcdef.arrow",)
     assert found.bytes == 6
     assert not orphan.exists()
@@ -204,7 +204,7 @@ def test_a_foreign_name_that_begins_like_a_temporary_one_is_not_removed(dataset:
     (mine / "thesis.txt").write_bytes(b"precious")
     with pytest.raises(UsageError, match=r"holds other files \('\.tmp-mine'\)"):
         pack(job(source, dataset))
-    collect(str(dataset), delete=True)
+    gc(str(dataset), delete=True)
     assert (mine / "thesis.txt").read_bytes() == b"precious"
 
 
@@ -213,9 +213,9 @@ def test_a_link_to_a_dataset_is_a_dataset(dataset: Path, source: Path, tmp_path:
     named.symlink_to(dataset)
     (source / "a/new.jpg").write_bytes(encode(picture(99)))
     assert pack(job(source, named)).dataset == str(named)
-    assert collect(str(named), delete=True).files
+    assert gc(str(named), delete=True).files
     assert len(toolkit.open(named, split="train")) == 8
-    assert verify(named, level=Level.FULL).findings == []
+    assert verify(named, full=True).findings == []
     made = tmp_path / "real"
     made.mkdir()
     (tmp_path / "link").symlink_to(made)
@@ -230,8 +230,8 @@ def test_shards_that_are_links_can_be_read(dataset: Path, tmp_path: Path) -> Non
     for number, path in enumerate([*dataset.glob("*/*"), dataset / "manifest.json"]):
         path.rename(blobs / str(number))
         path.symlink_to(blobs / str(number))
-    assert verify(dataset, level=Level.FULL).findings == []
-    assert collect(str(dataset), delete=True).files == ()
+    assert verify(dataset, full=True).findings == []
+    assert gc(str(dataset), delete=True).files == ()
     assert len(list(blobs.iterdir())) == len(list(dataset.glob("*/*"))) + 1
 
 
@@ -254,4 +254,4 @@ def test_what_lies_in_the_place_of_a_file_is_not_read_to_replace_it(
     assert place.is_file()
     assert place.stat().st_size < 1 << 20
     assert {path.relative_to(dataset) for path in dataset.rglob("*")} == names
-    assert verify(dataset, level=Level.FULL).findings == []
+    assert verify(dataset, full=True).findings == []

@@ -17,7 +17,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, json_format, messag
 from pictures import encode, picture
 
 import toolkit
-from toolkit.checks.verify import Level, verify
+from toolkit.checks.verify import verify
 from toolkit.format.kinds import Kind
 from toolkit.pack.job import PackJob
 from toolkit.pack.run import pack
@@ -107,7 +107,7 @@ def test_equal_whatever_they_came_in(
     assert [(column.name, column.kind) for column in ds.columns] == [("image", Kind.IMAGE), ("label", Kind.LABEL)]
     samples = (ds[i] for i in range(len(ds)))
     assert [(s["image"], s["label"]) for s in samples] == [(one.data, one.label) for one in photographs]
-    assert verify(tmp_path / "ds", level=Level.FULL, decode=True).findings == []
+    assert verify(tmp_path / "ds", full=True, decode=True).findings == []
 
 
 def example_class() -> type:

@@ -23,7 +23,7 @@ import pytest
 
 import toolkit
 from toolkit import pack_tokens
-from toolkit.checks.verify import Level, verify
+from toolkit.checks.verify import verify
 from toolkit.errors import ExistsError, NotFoundError, RejectsError, SourceError, UsageError
 from toolkit.format.schema import TokenEncoding
 from toolkit.loader.tokens.run import OpenRun
@@ -90,7 +90,7 @@ def test_every_kind_of_text_becomes_the_same_tokens(tmp_path: Path) -> None:
         ds = toolkit.open(tmp_path / f"{name}.ds")
         assert [column.name for column in ds.columns] == ["tokens"]
         assert int(ds.index.shard_tokens.sum()) == sum(map(len, as_bytes(TEXTS)))
-        assert not verify(str(tmp_path / f"{name}.ds"), level=Level.FULL).findings
+        assert not verify(str(tmp_path / f"{name}.ds"), full=True).findings
 
 
 def test_texts_that_are_missing_are_rejected(tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ def test_shuffled_tokens_are_the_same_documents(tmp_path: Path) -> None:
     assert done[0] == done[1]
     assert stored(tmp_path / "ds1") != as_bytes(texts)
     assert sorted(stored(tmp_path / "ds1")) == sorted(as_bytes(texts))
-    assert not verify(str(tmp_path / "ds1"), level=Level.FULL).findings
+    assert not verify(str(tmp_path / "ds1"), full=True).findings
     windows = [batch["tokens"] for batch in toolkit.open(tmp_path / "ds1").tokens(seq_len=100, batch_size=1)]
     run = [token for document in stored(tmp_path / "ds1") for token in document]
     assert np.concatenate(windows, axis=1)[0, : len(run)].tolist() == run
@@ -255,7 +255,7 @@ def test_append_needs_the_same_tokenizer(tmp_path: Path) -> None:
         job(tmp_path / "b.jsonl", tmp_path / "ds", eos=False, on_existing=OnExisting.APPEND)
     job(tmp_path / "b.jsonl", tmp_path / "ds", on_existing=OnExisting.APPEND)
     assert stored(tmp_path / "ds") == as_bytes(["one", "two"])
-    assert not verify(str(tmp_path / "ds"), level=Level.FULL).findings
+    assert not verify(str(tmp_path / "ds"), full=True).findings
 
 
 # --- documents of a program --------------------------------------------------------------------------------------

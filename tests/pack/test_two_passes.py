@@ -14,8 +14,8 @@ from kills import contents
 from pictures import encode, make_folder, picture
 
 import toolkit
-from toolkit.checks.gc import collect
-from toolkit.checks.verify import Level, verify
+from toolkit.checks.gc import gc
+from toolkit.checks.verify import verify
 from toolkit.errors import ExistsError, NotFoundError
 from toolkit.format.encodings import ImageEncoding
 from toolkit.format.kinds import Kind
@@ -68,7 +68,7 @@ def test_images_are_made_anew_once(source: Path, tmp_path: Path, encoding: str) 
         assert [key for key, _ in found] == [plain[i][0] for i in order]
         assert all(np.array_equal(image, plain[i][1]) for (_, image), i in zip(found, order, strict=True))
     assert contents(tmp_path / "s1") == contents(tmp_path / "s3")
-    assert verify(tmp_path / "s1", level=Level.FULL).findings == []
+    assert verify(tmp_path / "s1", full=True).findings == []
 
 
 def test_a_slice_that_is_packed_again_with_new_keys_is_shaped_again(tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_it_says_its_pin_when_it_is_run_again(source: Path, tmp_path: Path, opti
     if "key_conflict" not in options:
         options = {**options, "key": None}
     pin = committed(source, tmp_path / "ds", **options)
-    assert collect(str(tmp_path / "ds")).files == ()  # nothing is unfinished
+    assert gc(str(tmp_path / "ds")).files == ()  # nothing is unfinished
     before = contents(tmp_path / "ds/shards")
     again = pack(job(source, tmp_path / "ds", max_rejects=1, on_existing=OnExisting(how), **options))
     assert again.pin == pin

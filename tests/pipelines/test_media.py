@@ -14,8 +14,8 @@ from contracts.medium import MediumContract
 from gray_medium import GRAY, added, gray_file
 
 import toolkit
-from toolkit.checks.inspect import summarise
-from toolkit.checks.verify import Level, verify
+from toolkit.checks.inspect import inspect
+from toolkit.checks.verify import verify
 from toolkit.errors import ToolkitError
 from toolkit.pack.job import PackJob
 from toolkit.pack.run import pack
@@ -79,12 +79,12 @@ def test_from_a_file_to_a_batch(gray: Medium, tmp_path: Path, how: str) -> None:
     found = [array for array in batch["x"] if array is not None]
     assert all(np.array_equal(array, rows) for array, rows in zip(found, ROWS, strict=True))
 
-    facts = summarise(str(tmp_path / "dataset"))
+    facts = inspect(str(tmp_path / "dataset"))
     assert (facts.media["x"].missing, facts.media["x"].marks, facts.media["x"].formats) == (1, {"tall": 1}, {"GRAY": 2})
     text = "\n".join(str(view) for view in inspect_views(facts))
     assert "gray pictures of x: all 3 headers read, 1 missing, 1 taller than wide" in text
     assert facts.document()["gray pictures"]
-    assert verify(tmp_path / "dataset", level=Level.FULL, decode=True, jobs=1).findings == []
+    assert verify(tmp_path / "dataset", full=True, decode=True, jobs=1).findings == []
 
 
 @pytest.mark.usefixtures("gray")

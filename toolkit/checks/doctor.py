@@ -17,7 +17,7 @@ from toolkit.pipelines.image.libjpeg import libjpeg_turbo
 from toolkit.processors import processors
 from toolkit.version import __version__
 
-__all__ = ["Component", "Environment", "environment", "pil_flavour"]
+__all__ = ["Component", "Environment", "doctor", "pil_flavour"]
 
 _LIBRARIES = ("numpy", "pyarrow", "polars", "PIL", "msgspec", "xxhash", "fsspec", "yaml", "typer", "rich")
 _DISTRIBUTIONS = {"PIL": "pillow", "yaml": "PyYAML"}
@@ -83,7 +83,7 @@ class Environment:
         }
 
 
-def environment(system: SystemMemory | None = None) -> Environment:
+def doctor(system: SystemMemory | None = None) -> Environment:
     """Look at this machine. Imports every library it reports, so that a broken one is found.
 
     The memory limit is the one with the least room, that of a control group or the machine's: the one that

@@ -17,11 +17,11 @@ from toolkit.pack.note import CommitNote
 from toolkit.storage.folders import list_folder, remove_files
 from toolkit.storage.places import local_path
 
-__all__ = ["Collection", "collect"]
+__all__ = ["GcResult", "gc"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Collection:
+class GcResult:
     """What was found: the versions that stay, and the files (paths inside the dataset) that no kept version names.
 
     `foreign`: what lies in the dataset's folders and is none of the format's (other names, links, folders). It stays.
@@ -34,11 +34,11 @@ class Collection:
     deleted: bool
 
 
-def collect(root: str, *, keep: Sequence[str] = (), delete: bool = False) -> Collection:
+def gc(dataset: str | os.PathLike[str], *, keep: Sequence[str] = (), delete: bool = False) -> GcResult:
     """Find what neither the current version nor a kept one names; remove it when `delete` is set.
 
     Args:
-        root: The dataset's folder.
+        dataset: The dataset's folder.
         keep: Pins, or 12 or more of their digits, of versions to keep besides the current one.
         delete: Remove the files. Without it nothing is changed.
 
@@ -47,7 +47,7 @@ def collect(root: str, *, keep: Sequence[str] = (), delete: bool = False) -> Col
         ExistsError: Another pack is writing, or an unfinished one could still go on.
         UsageError: One of the dataset's folders is a link: nothing is removed.
     """
-    root = local_path(root, "toolkit gc works on a local folder")
+    root = local_path(os.fspath(dataset), "toolkit gc works on a local folder")
     resolve(root)  # no dataset there: say so before a lock file is made
     with locked(root):
         journal, note = Journal(root), CommitNote(root)
@@ -75,7 +75,7 @@ def collect(root: str, *, keep: Sequence[str] = (), delete: bool = False) -> Col
             journal.discard()
             note.remove()
             _remove(root, garbage)
-    return Collection(kept=tuple(versions), files=tuple(garbage), foreign=tuple(foreign), bytes=nbytes, deleted=delete)
+    return GcResult(kept=tuple(versions), files=tuple(garbage), foreign=tuple(foreign), bytes=nbytes, deleted=delete)
 
 
 def _files(version: Version) -> set[str]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from toolkit.checks.media import MediumFacts, SampleFacts, media_facts, sample_facts
+from toolkit.checks.tokens import TokenFacts, token_facts
 from toolkit.errors import NotFoundError, UsageError, did_you_mean
 from toolkit.format.contents import read_classes
 from toolkit.format.manifest import Manifest, Split
@@ -21,10 +23,10 @@ __all__ = [
     "ClassCount",
     "ColumnFacts",
     "FirstSample",
+    "InspectResult",
     "LabelFacts",
     "SplitFacts",
-    "Summary",
-    "summarise",
+    "inspect",
 ]
 
 _TOP_CLASSES = 20
@@ -90,8 +92,8 @@ class FirstSample:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Summary:
-    """A version of a dataset in figures; `chosen` are the splits that labels, media and samples cover."""
+class InspectResult:
+    """A version of a dataset in figures; `chosen` are the splits that labels, media, samples and tokens cover."""
 
     root: str
     pin: str
@@ -108,10 +110,11 @@ class Summary:
     labels: dict[str, LabelFacts]
     media: dict[str, MediumFacts]
     first: tuple[FirstSample, ...]
+    tokens: dict[str, TokenFacts]
 
     def document(self) -> dict[str, object]:
-        """Return the summary as a JSON object has it, the media under what their values are called: "images"."""
-        plain = {name: value for name, value in vars(self).items() if name not in ("media", "first")}
+        """Return the figures as a JSON object has them, the media under what their values are called: "images"."""
+        plain = {name: value for name, value in vars(self).items() if name not in ("media", "first", "tokens")}
         first = [
             {
                 **{name: value for name, value in vars(sample).items() if name != "media"},
@@ -119,7 +122,7 @@ class Summary:
             }
             for sample in self.first
         ]
-        return {**plain, **_by_plural(self.media), "first": first}
+        return {**plain, **_by_plural(self.media), "first": first, "tokens": self.tokens}
 
 
 def _by_plural(facts: Mapping[str, MediumFacts] | Mapping[str, SampleFacts]) -> dict[str, dict[str, object]]:
@@ -130,34 +133,36 @@ def _by_plural(facts: Mapping[str, MediumFacts] | Mapping[str, SampleFacts]) -> 
     return made
 
 
-def summarise(reference: str, *, split: str | None = None, first: int = 5, scan: int = 10_000) -> Summary:
-    """Return what the dataset holds.
+def inspect(
+    dataset: str | os.PathLike[str], *, split: str | None = None, samples: int = 5, scan: int = 10_000
+) -> InspectResult:
+    """Return what a dataset holds, in figures. Decodes nothing.
 
     Args:
-        reference: The dataset, as toolkit.open takes it.
-        split: Only this split's labels, media and samples.
-        first: How many first samples of each split.
+        dataset: As toolkit.open takes it.
+        split: Only this split's labels, media, samples and tokens.
+        samples: How many first samples of each split.
         scan: How many headers of media to read at the most; 0 reads none.
 
     Raises:
         NotFoundError, PinMismatchError, CorruptTableError, FormatError: As toolkit.open.
         CorruptShardError: A value that was read isn't what was packed.
     """
-    if min(first, scan) < 0:
-        raise UsageError(f"first and scan can't be negative, got {first} and {scan}")
-    version = resolve(reference)
+    if min(samples, scan) < 0:
+        raise UsageError(f"samples and scan can't be negative, got {samples} and {scan}")
+    version = resolve(dataset)
     manifest = version.manifest
-    chosen = _chosen(reference, manifest, split)
+    chosen = _chosen(os.fspath(dataset), manifest, split)
     names = read_classes(version)
     # By its pin, so that a pack that ends in between can't mix two versions.
     pinned = f"{version.root}@sha256:{version.pin}"
     shown = [column.name for column in manifest.columns if column.kind is Kind.LABEL or medium_of(column.kind)]
-    datasets = {name: open_dataset(pinned, split=name, columns=shown) for name in chosen} if first or scan else {}
+    datasets = {name: open_dataset(pinned, split=name, columns=shown) for name in chosen} if samples or scan else {}
     splits = {
         name: SplitFacts(rows=s.rows, shards=sum(t.shards for t in s.tables), bytes=s.bytes)
         for name, s in manifest.splits.items()
     }
-    return Summary(
+    return InspectResult(
         root=version.root,
         pin=version.pin,
         format=manifest.format,
@@ -173,10 +178,9 @@ def summarise(reference: str, *, split: str | None = None, first: int = 5, scan:
         labels={name: _label_facts(name, known, [manifest.splits[s] for s in chosen]) for name, known in names.items()},
         media=media_facts(list(datasets.values()), manifest.columns, scan) if scan else {},
         first=tuple(
-            _first_sample(dataset, row, names)
-            for dataset in datasets.values()
-            for row in range(min(first, len(dataset)))
+            _first_sample(one, row, names) for one in datasets.values() for row in range(min(samples, len(one)))
         ),
+        tokens=token_facts(version, chosen, first=samples),
     )
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 
 from toolkit.errors import NotFoundError, did_you_mean
 from toolkit.format.contents import read_classes
 from toolkit.format.pin import resolve
 
-__all__ = ["ClassBalance", "LabelBalance", "LabelReport", "label_report"]
+__all__ = ["ClassBalance", "LabelBalance", "LabelReport", "inspect_labels"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,21 +42,21 @@ class LabelReport:
     columns: dict[str, LabelBalance]
 
 
-def label_report(reference: str, *, split: str | None = None) -> LabelReport:
+def inspect_labels(dataset: str | os.PathLike[str], *, split: str | None = None) -> LabelReport:
     """Return the classes of every label column with their samples.
 
     Args:
-        reference: The dataset, as toolkit.open takes it.
+        dataset: As toolkit.open takes it.
         split: Count only this one.
 
     Raises:
         NotFoundError, PinMismatchError, CorruptTableError, FormatError: As toolkit.open.
     """
-    version = resolve(reference)
+    version = resolve(dataset)
     known = version.manifest.splits
     if split is not None and split not in known:
         raise NotFoundError(
-            f"{reference} has no split {split!r}; it has {', '.join(known)}.{did_you_mean(split, known)}"
+            f"{os.fspath(dataset)} has no split {split!r}; it has {', '.join(known)}.{did_you_mean(split, known)}"
         )
     chosen = tuple(known) if split is None else (split,)
     columns = {}

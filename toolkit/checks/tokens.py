@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from toolkit.errors import UsageError
-from toolkit.format.pin import resolve
+from toolkit.format.pin import Version
 from toolkit.format.schema import KEY, Kind
 from toolkit.loader.api import Dataset
 from toolkit.loader.api import open as open_dataset
@@ -59,16 +60,14 @@ class TokenFacts:
     first: tuple[FirstDocument, ...]
 
 
-def token_facts(reference: str, *, split: str | None = None, first: int = 5) -> dict[str, TokenFacts]:
+def token_facts(version: Version, splits: Sequence[str], *, first: int) -> dict[str, TokenFacts]:
     """Return the facts of every tokens column; reads the length of every document, and the first `first` of each split.
 
     Raises:
-        NotFoundError, PinMismatchError, CorruptTableError, FormatError: As toolkit.open.
+        CorruptTableError, FormatError: As toolkit.open.
         CorruptShardError: A value that was read isn't what was packed.
     """
-    version = resolve(reference)
     names = [column.name for column in version.manifest.columns if column.kind is Kind.TOKENS]
-    splits = list(version.manifest.splits) if split is None else [split]
     pinned = f"{version.root}@sha256:{version.pin}"
     facts = {}
     for name in names:

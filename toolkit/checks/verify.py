@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import builtins
 import contextlib
-import enum
 import hashlib
 import os
 import threading
@@ -31,17 +30,10 @@ from toolkit.pipelines.media import Held, held_medium, medium_of
 from toolkit.processors import processors
 from toolkit.storage.local import storage_errors
 
-__all__ = ["Finding", "Level", "VerifyResult", "verify"]
+__all__ = ["Finding", "VerifyResult", "verify"]
 
 _READ_BYTES = 4 * 1024 * 1024
 _NAMED_REPEATS = 100
-
-
-class Level(enum.Enum):
-    """How much is checked: sizes, tables and metadata of every shard; or every byte, chunk sum and sample digest."""
-
-    QUICK = "quick"
-    FULL = "full"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +63,7 @@ class VerifyResult:
     """What was checked and what was found; `findings` is empty when everything that was looked at is as it was packed.
 
     Attributes:
+        level: "full" or "quick".
         not_checked: What this verification did not look at, in words.
     """
 
@@ -84,21 +77,26 @@ class VerifyResult:
     findings: list[Finding]
     not_checked: list[str]
 
+    @property
+    def ok(self) -> bool:
+        """Whether nothing was found."""
+        return not self.findings
+
 
 def verify(
-    reference: str | os.PathLike[str],
+    dataset: str | os.PathLike[str],
     *,
-    level: Level = Level.QUICK,
+    full: bool = False,
     decode: bool = False,
     max_pixels: int = DEFAULT_MAX_PIXELS,
     jobs: int | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> VerifyResult:
-    """Check the version that `reference` names.
+    """Check a version of a dataset against what was packed.
 
     Args:
-        reference: As toolkit.open takes it.
-        level: How much.
+        dataset: As toolkit.open takes it.
+        full: Check every byte, chunk sum and sample digest; otherwise sizes, tables and metadata of every shard.
         decode: Decode every image, and every other medium, as well.
         max_pixels: An image of more pixels can't be decoded.
         jobs: Shards checked at the same time; as many as there are processors when left out.
@@ -108,13 +106,13 @@ def verify(
         PinMismatchError, CorruptTableError, FormatError, NotFoundError: It can't even be opened.
     """
     started = time.monotonic()
-    version = resolve(reference)
+    version = resolve(dataset)
     pinned = f"{version.root}@sha256:{version.pin}"
     cancelled = threading.Event()
     datasets = {name: open(pinned, split=name) for name in version.manifest.splits}
-    keys = KeyLog() if level is Level.FULL else None
+    keys = KeyLog() if full else None
     most = max_pixels if decode else None
-    checks = [_SplitCheck(dataset, keys, most, cancelled) for dataset in datasets.values()]
+    checks = [_SplitCheck(one, keys, most, cancelled) for one in datasets.values()]
     work = [(check, shard) for check in checks for shard in range(check.dataset.index.shards)]
     total = sum(split.bytes for split in version.manifest.splits.values())
     findings: list[Finding] = []
@@ -134,21 +132,21 @@ def verify(
             findings += _repeated_keys(keys, datasets)
     return VerifyResult(
         pin=version.pin,
-        level=level.value,
+        level="full" if full else "quick",
         decoded=decode,
         shards=len(work),
         samples=sum(map(len, datasets.values())),
         bytes=total,
         seconds=time.monotonic() - started,
         findings=findings,
-        not_checked=_not_checked(level, decode, [column.kind for column in version.manifest.columns]),
+        not_checked=_not_checked(decode, [column.kind for column in version.manifest.columns], full=full),
     )
 
 
-def _not_checked(level: Level, decode: bool, kinds: Sequence[Kind]) -> list[str]:
-    """Say what a verification of that level leaves out."""
+def _not_checked(decode: bool, kinds: Sequence[Kind], *, full: bool) -> list[str]:
+    """Say what a verification leaves out."""
     left_out = []
-    if level is Level.QUICK:
+    if not full:
         left_out.append("the bytes of every sample, their digests, and whether a key comes twice (--full)")
         if Kind.LABEL in kinds:
             left_out.append("whether the labels are classes of their tables, and counted right (--full)")

@@ -114,9 +114,10 @@ def bench(
     except typer.BadParameter as error:
         raise typer.BadParameter(error.message, param_hint="--threads") from error
 
+    from toolkit.checks.bench.bench import BenchOptions
+    from toolkit.checks.bench.bench import bench as run_bench
     from toolkit.checks.bench.case import FIGURES
-    from toolkit.checks.bench.run import BenchOptions, run_bench
-    from toolkit.checks.doctor import environment
+    from toolkit.checks.doctor import doctor
     from toolkit.report.bench_view import bench_views
 
     options = BenchOptions(
@@ -134,8 +135,8 @@ def bench(
         seq_len=seq_len,
     )
     with shown_progress("benchmarking", "runs", progress, quiet=quiet) as update:
-        result = run_bench(dataset, options, update)
+        result = run_bench(dataset, options, progress=update)
     if json:
-        print_document("toolkit.bench/1", {**vars(result), "meaning": FIGURES, "environment": environment().brief()})
+        print_document("toolkit.bench/1", {**vars(result), "meaning": FIGURES, "environment": doctor().brief()})
     else:
         print_views(bench_views(result))

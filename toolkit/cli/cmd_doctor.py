@@ -15,10 +15,10 @@ def doctor(json: JsonOption = False, debug: DebugOption = False) -> None:
 
     Exit codes: 0 everything needed works; 1 something needed is broken.
     """
-    from toolkit.checks.doctor import environment
+    from toolkit.checks.doctor import doctor as run_doctor
     from toolkit.report.doctor_view import doctor_views
 
-    found = environment()
+    found = run_doctor()
     if json:
         print_document("toolkit.doctor/1", {"ok": found.ok, **vars(found)})
     else:

@@ -39,9 +39,9 @@ def gc(
 
     The last line on stdout is for programs: files=12 bytes=4096 deleted=false.
     """
-    from toolkit.checks.gc import collect
+    from toolkit.checks.gc import gc as run_gc
 
-    found = collect(dataset, keep=tuple(keep or ()), delete=delete)
+    found = run_gc(dataset, keep=tuple(keep or ()), delete=delete)
     if json:
         print_document("toolkit.gc/1", found)
         return

@@ -25,9 +25,8 @@ def head(
     debug: DebugOption = False,
 ) -> None:
     """Print the first samples of DATASET, one JSON object a line; bytes and pixels as their size, labels named."""
-    from toolkit.loader.api import open as open_dataset
+    from toolkit.checks.head import head as first_samples
     from toolkit.report.sample_view import sample_document
 
-    ds = open_dataset(dataset, split=split)
-    for row in range(min(samples, len(ds))):
-        print_json(sample_document(ds[row], ds.class_names))
+    for sample in first_samples(dataset, split=split, samples=samples):
+        print_json(sample_document(sample.values, sample.class_names))

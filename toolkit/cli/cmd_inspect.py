@@ -53,24 +53,21 @@ def inspect(
     if labels:
         _labels(dataset, split, json=json)
         return
-    from toolkit.checks.inspect import summarise
-    from toolkit.checks.tokens import token_facts
+    from toolkit.checks.inspect import inspect as run_inspect
     from toolkit.report.inspect_view import inspect_views
-    from toolkit.report.tokens_view import tokens_views
 
-    summary = summarise(dataset, split=split, first=samples, scan=scan)
-    tokens = token_facts(dataset, split=split, first=samples)
+    result = run_inspect(dataset, split=split, samples=samples, scan=scan)
     if json:
-        print_document("toolkit.inspect/1", {**summary.document(), "tokens": tokens})
+        print_document("toolkit.inspect/1", result.document())
     else:
-        print_views([*inspect_views(summary), *tokens_views(tokens)])
+        print_views(inspect_views(result))
 
 
 def _labels(dataset: str, split: str | None, *, json: bool) -> None:
-    from toolkit.checks.labels import label_report
+    from toolkit.checks.labels import inspect_labels
     from toolkit.report.labels_view import labels_views
 
-    report = label_report(dataset, split=split)
+    report = inspect_labels(dataset, split=split)
     if json:
         print_document("toolkit.inspect-labels/1", report)
     else:

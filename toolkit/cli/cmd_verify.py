@@ -39,15 +39,13 @@ def verify(
 
     Exit codes: 0 all good; 1 samples that can't be decoded; 4 bytes that aren't those that were packed.
     """
-    from toolkit.checks.verify import Level
     from toolkit.checks.verify import verify as run_verify
     from toolkit.report.verify_view import verify_views
 
-    level = Level.FULL if full else Level.QUICK
     with shown_progress("verifying", "bytes", progress, quiet=quiet) as update:
-        result = run_verify(dataset, level=level, decode=decode, max_pixels=max_pixels, progress=update)
+        result = run_verify(dataset, full=full, decode=decode, max_pixels=max_pixels, progress=update)
     if json:
-        print_document("toolkit.verify/1", {"ok": not result.findings, **vars(result)})
+        print_document("toolkit.verify/1", {"ok": result.ok, **vars(result)})
     else:
         print_views(verify_views(result))
     if any(finding.kind == "integrity" for finding in result.findings):

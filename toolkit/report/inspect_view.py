@@ -1,4 +1,4 @@
-"""A dataset's summary as tables for a terminal."""
+"""What a dataset holds as tables for a terminal."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from toolkit.report.tables import Table, View, table
 from toolkit.report.text import bytes_text, count, number
+from toolkit.report.tokens_view import tokens_views
 
 if TYPE_CHECKING:
-    from toolkit.checks.inspect import FirstSample, LabelFacts, Summary
+    from toolkit.checks.inspect import FirstSample, LabelFacts, InspectResult
     from toolkit.checks.media import MediumFacts, SampleFacts
 
 __all__ = ["inspect_views"]
@@ -16,37 +17,37 @@ __all__ = ["inspect_views"]
 _SHOWN_EMPTY = 5
 
 
-def inspect_views(summary: Summary) -> list[View]:
-    """Return the tables of a summary, with an empty line between them."""
+def inspect_views(result: InspectResult) -> list[View]:
+    """Return the tables, with an empty line between them."""
     views: list[View] = [
-        f"{summary.root}@sha256:{summary.pin}",
-        f"{count(summary.samples, 'sample')} in {count(summary.shards, 'shard')}, {bytes_text(summary.bytes)}, "
-        f"format {summary.format}",
+        f"{result.root}@sha256:{result.pin}",
+        f"{count(result.samples, 'sample')} in {count(result.shards, 'shard')}, {bytes_text(result.bytes)}, "
+        f"format {result.format}",
         "",
-        _columns(summary),
+        _columns(result),
         "",
-        _splits(summary),
+        _splits(result),
     ]
-    of = "" if len(summary.chosen) == len(summary.splits) else f", split {', '.join(summary.chosen)}"
-    for column, labels in summary.labels.items():
+    of = "" if len(result.chosen) == len(result.splits) else f", split {', '.join(result.chosen)}"
+    for column, labels in result.labels.items():
         views += ["", f"classes of {column}{of}: {_classes_text(labels)}", *_classes(labels)]
-    for column, facts in summary.media.items():
+    for column, facts in result.media.items():
         views += ["", f"{facts.plural} of {column}{of}: {_scanned_text(facts)}", *_media(facts)]
-    if summary.first:
-        views += ["", "first samples", _first(summary.first)]
-    return views
+    if result.first:
+        views += ["", "first samples", _first(result.first)]
+    return [*views, *tokens_views(result.tokens)]
 
 
-def _columns(summary: Summary) -> Table:
+def _columns(result: InspectResult) -> Table:
     rows = [
         [c.name, c.kind, c.arrow_type, c.encoding or "", "" if c.classes is None else f"{c.classes:,}"]
-        for c in summary.columns
+        for c in result.columns
     ]
     return table(["column", "kind", "Arrow type", "encoding", "classes"], rows, right={4})
 
 
-def _splits(summary: Summary) -> Table:
-    rows = [[name, f"{s.rows:,}", f"{s.shards:,}", bytes_text(s.bytes)] for name, s in summary.splits.items()]
+def _splits(result: InspectResult) -> Table:
+    rows = [[name, f"{s.rows:,}", f"{s.shards:,}", bytes_text(s.bytes)] for name, s in result.splits.items()]
     return table(["split", "rows", "shards", "bytes"], rows, right={1, 2, 3})
 
 

@@ -15,8 +15,8 @@ from pictures import encode, make_folder, picture
 
 import toolkit
 from toolkit import slot
-from toolkit.checks.inspect import summarise
-from toolkit.checks.verify import Level, verify
+from toolkit.checks.inspect import inspect
+from toolkit.checks.verify import verify
 from toolkit.cli.main import run
 from toolkit.errors import CorruptShardError, SampleError
 from toolkit.format.encodings import ImageEncoding
@@ -98,14 +98,14 @@ def test_frameworks(packed: tuple[Path, Path], output: str) -> None:
 
 
 def test_what_is_told_of_them(packed: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
-    keep, raw = (summarise(str(path)).media["image"] for path in packed)
+    keep, raw = (inspect(str(path)).media["image"] for path in packed)
     assert (raw.formats, raw.unreadable, raw.missing, raw.marks) == ({"raw": 23}, 0, 0, {"rotated": 0})
     assert raw.numbers == keep.numbers
     assert raw.numbers["width"] is not None
     sizes = [toolkit.open(packed[1])[i]["image"].nbytes for i in range(23)]
     assert raw.bytes is not None
     assert (raw.bytes.min, raw.bytes.max) == (min(sizes), max(sizes))
-    first = summarise(str(packed[1]), first=1).first[0].media["image"]
+    first = inspect(str(packed[1]), samples=1).first[0].media["image"]
     assert first.document() == {"width": 80, "height": 60, "format": "raw", "bytes": 80 * 60 * 3}
     capsys.readouterr()
     assert run(["inspect", str(packed[1])]) == 0
@@ -132,7 +132,7 @@ def test_a_flip_in_any_part_is_found(packed: tuple[Path, Path], tmp_path: Path, 
             batches(root, step, shuffle="none")
     with pytest.raises(CorruptShardError):
         [toolkit.open(root)[i] for i in range(23)]
-    assert verify(root, level=Level.FULL, decode=True, jobs=1).findings
+    assert verify(root, full=True, decode=True, jobs=1).findings
 
 
 Commit = Callable[..., str]
@@ -160,10 +160,10 @@ def test_missing_images(commit_rows: Commit, tmp_path: Path) -> None:
     assert [image is None for image in images] == [False, True, True, False]
     with pytest.raises(SampleError, match=r"row 1, key 'k1'.*the value is missing"):
         batches(root, "cropped", shuffle="none", threads=1)
-    facts = summarise(str(root)).media["image"]
+    facts = inspect(str(root)).media["image"]
     assert (facts.missing, facts.formats) == (2, {"raw": 2})
-    assert summarise(str(root)).first[1].media["image"].document() is None
-    assert verify(root, level=Level.FULL, decode=True, jobs=1).findings == []
+    assert inspect(str(root)).first[1].media["image"].document() is None
+    assert verify(root, full=True, decode=True, jobs=1).findings == []
 
 
 @pytest.mark.parametrize("image", [raw(17, 2, 3), raw(18, 2, -3), raw(6, 2, 3, 1), raw(0, 0, 3), raw(24, 2, 3, 4)])
@@ -175,9 +175,9 @@ def test_pixels_that_do_not_fit_their_size(commit_rows: Commit, tmp_path: Path, 
         assert (caught.value.row, caught.value.key, caught.value.slot) == (1, "k1", "image")
     with pytest.raises(SampleError):
         toolkit.open(root)[1]
-    [finding] = verify(root, level=Level.FULL, decode=True, jobs=1).findings
+    [finding] = verify(root, full=True, decode=True, jobs=1).findings
     assert (finding.kind, finding.row, finding.key) == ("sample", 1, "k1")
-    assert verify(root, level=Level.FULL, jobs=1).findings == []
+    assert verify(root, full=True, jobs=1).findings == []
 
 
 def test_a_slot_refuses_too_many_pixels(packed: tuple[Path, Path]) -> None:

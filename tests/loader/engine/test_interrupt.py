@@ -18,7 +18,7 @@ _PROGRAM = """
     import sys, threading, time
     import toolkit
     from toolkit import slot
-    from toolkit.checks.verify import Level, verify
+    from toolkit.checks.verify import verify
 
     path = sys.argv[1]
     ds = toolkit.open(path, split="train")
@@ -60,7 +60,7 @@ _PROGRAM = """
 
     def verifying():
         while True:
-            verify(path, level=Level.FULL, decode=True, jobs=2)
+            verify(path, full=True, decode=True, jobs=2)
 
     def left():
         return [thread for thread in threading.enumerate() if thread.name.startswith("toolkit")]

@@ -15,7 +15,7 @@ from format.pure_reader import PureReader
 from token_oracle import Packed
 
 import toolkit
-from toolkit.checks.gc import collect
+from toolkit.checks.gc import gc
 
 
 def test_the_pure_reader_gets_the_documents(tmp_path: Path) -> None:
@@ -73,4 +73,4 @@ def test_a_tokenizer_is_kept_with_the_versions_that_name_it(tmp_path: Path) -> N
     with pa.memory_map(str(table)) as file:
         kept = pa.ipc.open_file(file).read_all().column("file").to_pylist()
     assert kept == [(tmp_path / "tokenizer.json").read_bytes()]
-    assert collect(str(tmp_path / "ds")).files == ()
+    assert gc(str(tmp_path / "ds")).files == ()

@@ -17,7 +17,7 @@ from toolkit.format.pin import resolve
 from toolkit.loader.api import Dataset
 from toolkit.loader.api import open as open_dataset
 
-__all__ = ["BenchOptions", "run_bench"]
+__all__ = ["BenchOptions", "bench"]
 
 _PREFERRED_SPLIT = "train"
 _READ_BYTES = 1 << 20
@@ -56,14 +56,26 @@ class BenchOptions:
             raise UsageError(f"threads must be counts of at least 1, got {self.threads}")
 
 
-def run_bench(
-    reference: str, options: BenchOptions, progress: Callable[[int, int], None] = lambda done, total: None
+_DEFAULTS = BenchOptions()
+
+
+def bench(
+    dataset: str | os.PathLike[str],
+    options: BenchOptions = _DEFAULTS,
+    *,
+    progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> BenchResult:
-    """Benchmark a dataset; `progress` is called as (processes done, processes in all).
+    """Measure how fast a dataset loads here.
+
+    Args:
+        dataset: As toolkit.open takes it.
+        options: What to measure.
+        progress: Called with (processes done, processes in all).
 
     Raises:
         ToolkitError: The dataset can't be opened, or a case fails; the error has the exit code of its cause.
     """
+    reference = os.fspath(dataset)
     version = resolve(reference)
     split = _choose_split(reference, list(version.manifest.splits), options.split)
     pinned = f"{os.path.abspath(version.root)}@sha256:{version.pin}"

@@ -7,8 +7,8 @@ import pytest
 from pictures import encode, make_folder, picture
 
 import toolkit
-from toolkit.checks.gc import collect
-from toolkit.checks.verify import Level, verify
+from toolkit.checks.gc import gc
+from toolkit.checks.verify import verify
 from toolkit.errors import ExistsError, NotFoundError, PinMismatchError
 from toolkit.format.commit import locked
 from toolkit.pack.job import OnExisting, PackJob
@@ -34,7 +34,7 @@ def files(root: Path) -> set[str]:
 def test_nothing_is_removed_unless_asked(three: tuple[Path, list[str]]) -> None:
     root, pins = three
     before = files(root)
-    found = collect(str(root))
+    found = gc(str(root))
     assert files(root) == before
     assert not found.deleted
     assert found.kept == (pins[2],)
@@ -44,39 +44,39 @@ def test_nothing_is_removed_unless_asked(three: tuple[Path, list[str]]) -> None:
 
 def test_kept_versions_stay_whole_and_others_go(three: tuple[Path, list[str]]) -> None:
     root, pins = three
-    found = collect(str(root), keep=[pins[0][:12]], delete=True)
+    found = gc(str(root), keep=[pins[0][:12]], delete=True)
     assert files(root).isdisjoint(found.files)
     for pin in (pins[0], pins[2]):
-        assert not verify(f"{root}@sha256:{pin}", level=Level.FULL).findings
+        assert not verify(f"{root}@sha256:{pin}", full=True).findings
         assert (root / "reports" / f"{pin}.provenance.json").exists()
     with pytest.raises(PinMismatchError):
         toolkit.open(f"{root}@sha256:{pins[1]}")
-    assert collect(str(root), keep=[pins[0]], delete=True).files == ()
+    assert gc(str(root), keep=[pins[0]], delete=True).files == ()
 
 
 def test_what_a_killed_pack_left_goes_too(three: tuple[Path, list[str]]) -> None:
     root, _ = three
     (root / "shards/train-000009-0123456789abcdef.arrow").write_bytes(b"orphan")
-    found = collect(str(root), delete=True)
+    found = gc(str(root), delete=True)
     assert "shards/train-000009-0123456789abcdef.arrow" in found.files
-    assert not verify(root, level=Level.FULL).findings
+    assert not verify(root, full=True).findings
 
 
 def test_it_refuses_when_it_could_harm(three: tuple[Path, list[str]], tmp_path: Path) -> None:
     root, _ = three
     with pytest.raises(PinMismatchError, match="no version with the pin"):
-        collect(str(root), keep=["0" * 12], delete=True)
+        gc(str(root), keep=["0" * 12], delete=True)
     with locked(str(root)), pytest.raises(ExistsError, match="another pack"):
-        collect(str(root), delete=True)
+        gc(str(root), delete=True)
     (root / ".journal").mkdir()
     (root / ".journal/job.json").write_text("{}")
     with pytest.raises(ExistsError, match="unfinished pack"):
-        collect(str(root), delete=True)
+        gc(str(root), delete=True)
     with pytest.raises(NotFoundError):
-        collect(str(tmp_path / "nowhere"), delete=True)
+        gc(str(tmp_path / "nowhere"), delete=True)
 
 
 def test_a_copy_without_empty_folders_can_be_collected(three: tuple[Path, list[str]]) -> None:
     root, _ = three
     shutil.rmtree(root / "reports")
-    assert len(collect(str(root)).kept) == 1
+    assert len(gc(str(root)).kept) == 1
