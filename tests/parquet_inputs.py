@@ -12,13 +12,13 @@ import toolkit
 from toolkit.pack.job import PackJob, PackResult
 from toolkit.pack.run import pack
 from toolkit.sources.base import Rows, Survey
-from toolkit.sources.options import SourceKind, SourceOptions
 from toolkit.sources.kinds.parquet.source import ParquetSource
+from toolkit.sources.options import SourceOptions
 from toolkit.sources.reject import Reject
 
 
 def packed(source: Path, dataset: Path, **options: Any) -> PackResult:
-    return pack(PackJob(source=str(source), dataset=str(dataset), source_kind=SourceKind.PARQUET, **options))
+    return pack(PackJob(source=str(source), dataset=str(dataset), source_kind="parquet", **options))
 
 
 def samples(dataset: Path, split: str | None = None) -> list[dict[str, Any]]:

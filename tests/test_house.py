@@ -43,6 +43,7 @@ BY_NAME = {
     "__init__.py": "public names are made when they are asked for: `toolkit --help` loads no numpy",
     "checks/doctor.py": "says which modules can't be imported, and why",
     "loader/outputs/registry.py": "an output is imported when it is asked for",
+    "sources/registry.py": "a kind of source is imported when it is asked for",
 }
 
 # Folders of tests that concern no room.

@@ -12,7 +12,6 @@ import numpy as np
 import toolkit
 from toolkit.pack.job import OnExisting, PackJob, PackResult
 from toolkit.pack.run import pack
-from toolkit.sources.options import SourceKind
 
 _TABLE = []
 for _byte in range(256):
@@ -88,7 +87,7 @@ def sequence(context: Mapping[str, Values], lists: Mapping[str, Sequence[Values 
 
 
 def job(source: Path, dataset: Path, **options: Any) -> PackJob:
-    return PackJob(source=str(source), dataset=str(dataset), source_kind=SourceKind.TFRECORD, **options)
+    return PackJob(source=str(source), dataset=str(dataset), source_kind="tfrecord", **options)
 
 
 def packed(source: Path, **options: Any) -> tuple[list[dict[str, Any]], dict[str, str]]:

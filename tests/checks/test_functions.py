@@ -27,14 +27,14 @@ def test_a_command_is_a_function(name: str) -> None:
         assert next(iter(signature.parameters)) == "dataset"
 
 
-def test_results_are_objects(packed: Path) -> None:
-    assert verify(packed, full=True).ok
-    held = inspect_dataset(packed, samples=1)
+def test_results_are_objects(dataset: Path) -> None:
+    assert verify(dataset, full=True).ok
+    held = inspect_dataset(dataset, samples=1)
     assert held.samples == sum(one.rows for one in held.splits.values())
     assert held.tokens == {}
-    first = list(head(packed, split="val", samples=2))
+    first = list(head(dataset, split="val", samples=2))
     assert [one.row for one in first] == [0, 1]
     assert first[0].class_names["label"]
-    assert list(head(packed, split="val", samples=0)) == []
+    assert list(head(dataset, split="val", samples=0)) == []
     with pytest.raises(UsageError, match="negative"):
-        head(packed, split="val", samples=-1)
+        head(dataset, split="val", samples=-1)

@@ -13,7 +13,7 @@ from typer.main import get_command
 
 from toolkit.cli.main import app
 from toolkit.config.keys import PACK_VALUES
-from toolkit.sources.options import SourceKind
+from toolkit.sources import registry
 
 ROOT = Path(__file__).parents[2]
 CONFIGS = sorted((ROOT / "configs").glob("*pack*.yaml"))
@@ -134,7 +134,7 @@ def test_every_key_is_tried() -> None:
         (None, "eos: true\n", "--eos and --eos-token belong to tokens: give --tokenizer"),
         (None, "eos_token: </s>\nsource_kind: text\n", "--eos and --eos-token belong to tokens: give --tokenizer"),
         ("parquet", "text_column: t\n", "--text-column names the field to tokenise: give --tokenizer"),
-        ("imagefolder", "tokenizer: bytes\n", "--tokenizer: a source of kind imagefolder has no text"),
+        ("imagefolder", "tokenizer: bytes\n", "--tokenizer means nothing for a source of kind imagefolder"),
         ("text", "tokenizer: bytes\nmap: {a: b}\n", "--map means nothing with --tokenizer"),
         ("text", "tokenizer: bytes\neos_token: x\n", "--eos-token: bytes have no named tokens"),
         ("text", "tokenizer: bytes\nlabel_mode: none\n", "--label-mode means nothing for a source of kind text"),
@@ -142,12 +142,12 @@ def test_every_key_is_tried() -> None:
         ("parquet", "splits: {train: a}\n", "--splits means nothing for a source of kind parquet"),
         ("imagefolder", "splits: {train: ../a}\n", "'../a' is no folder below the source"),
         ("imagefolder", "splits: {a b: c}\n", "'a b' can't name a split"),
-        *((kind, "split: a b\n", "'a b' can't name a split") for kind in (None, *(kind.value for kind in SourceKind))),
+        *((kind, "split: a b\n", "'a b' can't name a split") for kind in (None, *registry.names())),
         (None, f"split: {'a' * 101}\n", "can't name a split"),
         ("imagefolder", f"splits: {{{'a' * 101}: c}}\n", "can't name a split"),
         ("imagefolder", "label_mode: none\nclasses: c.txt\n", "classes asks for labels and label_mode 'none' for none"),
         ("roxxel", "eos: true\n", "--eos: the ids are there already"),
-        (None, "key: id\nsplits: {train: a}\nsource_kind: webdataset\n", "--splits means nothing"),
+        (None, "key: id\nsplits: {train: a}\nsource_kind: webdataset\n", "--key means nothing"),
         (None, "short_side: 5\n", "--short-side needs --image-encoding"),
         (None, "user_metadata: {a: b}\nsplits: {}\nimage_encoding: jpeg:101\n", "jpeg"),
     ],

@@ -53,8 +53,9 @@ def test_json(cli: Cli, flowers: Path, tmp_path: Path) -> None:
     assert (ended.code, ended.err) == (0, "")
     document = json.loads(ended.out)
     assert list(document) == [
-        *("schema", "pin", "dataset", "samples", "shards", "bytes", "seconds", "splits", "classes", "skipped"),
+        *("schema", "pin", "dataset", "source_kind", "samples", "shards", "bytes", "seconds", "splits", "classes"),
         *(
+            "skipped",
             "skipped_names",
             "left_out",
             "warnings",

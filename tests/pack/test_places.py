@@ -15,7 +15,6 @@ from toolkit.errors import RejectsError
 from toolkit.pack.job import PackJob, PackResult
 from toolkit.pack.places import Places
 from toolkit.pack.run import pack
-from toolkit.sources.options import SourceKind
 
 
 def check(dataset: Path, secret: Path) -> None:
@@ -75,9 +74,9 @@ def test_files_of_other_kinds(private: Path, tmp_path: Path) -> None:
         [
             (rows, None, "rows.parquet, row 1"),
             (records, None, "a.tfrecord#1"),
-            (texts, SourceKind.TEXT, "texts.jsonl#2"),
-            (private / "z/*.jsonl", SourceKind.TEXT, "z/texts.jsonl#2"),
-            (private / "{z}/texts.jsonl", SourceKind.TEXT, "secret project/z/texts.jsonl#2"),
+            (texts, "text", "texts.jsonl#2"),
+            (private / "z/*.jsonl", "text", "z/texts.jsonl#2"),
+            (private / "{z}/texts.jsonl", "text", "secret project/z/texts.jsonl#2"),
         ]
     ):
         dataset = tmp_path / f"ds{number}"

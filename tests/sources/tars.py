@@ -16,7 +16,6 @@ from pictures import encode, picture
 import toolkit
 from toolkit.pack.job import PackJob
 from toolkit.pack.run import pack
-from toolkit.sources.options import SourceKind
 
 Items = Iterable[tuple[str, bytes]]
 
@@ -71,7 +70,7 @@ def samples(count: int, *, start: int = 0) -> list[tuple[str, bytes]]:
 
 
 def job(source: Path | str, dataset: Path, **options: Any) -> PackJob:
-    return PackJob(source=str(source), dataset=str(dataset), source_kind=SourceKind.WEBDATASET, **options)
+    return PackJob(source=str(source), dataset=str(dataset), source_kind="webdataset", **options)
 
 
 def packed(source: Path | str, dataset: Path, **options: Any) -> list[dict[str, Any]]:

@@ -28,7 +28,6 @@ import toolkit
 from toolkit.errors import SourceError, StorageError
 from toolkit.pack.job import KeyConflict, PackJob, PackResult
 from toolkit.pack.run import pack
-from toolkit.sources.options import SourceKind
 
 KINDS = ("parquet", "roxxel", "text", "tfrecord", "webdataset")
 
@@ -138,7 +137,7 @@ def test_capitals_in_a_name_and_other_kinds_beside(kind: str, tmp_path: Path) ->
     (tmp_path / "in/below").mkdir()
     (tmp_path / "in/below/photo.heic").write_bytes(b"something else")
     (tmp_path / "in/.hidden").mkdir()
-    result = packed(tmp_path / "in", tmp_path / "out", source_kind=SourceKind(kind))
+    result = packed(tmp_path / "in", tmp_path / "out", source_kind=kind)
     assert result.samples == 1
     assert result.skipped_names == {"hidden": (".hidden",), "other_kinds": ("below/photo.heic",)}
 
@@ -218,9 +217,8 @@ def special_files(folder: Path) -> None:
 def test_pipes_sockets_and_devices_in_a_folder_are_passed_over_by_name(kind: str | None, tmp_path: Path) -> None:
     write_one(kind or "parquet", tmp_path / f"in/a{SUFFIX[kind or 'parquet']}")
     special_files(tmp_path / "in")
-    found = None if kind is None else SourceKind(kind)
     with at_most(60):
-        result = packed(tmp_path / "in", tmp_path / "out", source_kind=found, follow_links=True)
+        result = packed(tmp_path / "in", tmp_path / "out", source_kind=kind, follow_links=True)
     assert result.samples == 1
     assert result.skipped_names == {"not_regular": ("device", "pipe.tar", "socket.parquet", "zz")}
 
@@ -245,16 +243,15 @@ def at_most(seconds: float) -> Iterator[None]:
 def test_a_pipe_socket_or_device_as_input_is_refused_at_once(kind: str | None, tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     special_files(tmp_path / "in")
-    found = None if kind is None else SourceKind(kind)
     for name, what in (("pipe.tar", "pipe"), ("zz", "pipe"), ("device", "device"), ("socket.parquet", "socket")):
         with at_most(60), pytest.raises(SourceError, match=f"{name}.* is a .*{what}"):
-            packed(tmp_path / "in" / name, tmp_path / "out", source_kind=found)
+            packed(tmp_path / "in" / name, tmp_path / "out", source_kind=kind)
     assert program("pack", tmp_path / "in/zz", tmp_path / "out").code == 2
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_link_out_of_the_source_is_refused_unless_links_are_followed(kind: str, tmp_path: Path) -> None:
-    options: dict[str, Any] = {"source_kind": SourceKind(kind)}
+    options: dict[str, Any] = {"source_kind": kind}
     suffix = SUFFIX[kind]
     write_one(kind, tmp_path / f"in/a{suffix}")
     write_one(kind, tmp_path / f"away/below/b{suffix}")

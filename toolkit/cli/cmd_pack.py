@@ -49,6 +49,7 @@ from toolkit.cli.source_options import (
     TextColumnOption,
     TokenizerOption,
     UserMetadataOption,
+    source_text,
 )
 from toolkit.errors import RejectsError, UsageError
 from toolkit.format.encodings import KEEP
@@ -56,9 +57,8 @@ from toolkit.pack.job import DEFAULT_SHARD_BYTES, KeyConflict, OnExisting, PackJ
 from toolkit.pipelines.image.formats import DEFAULT_MAX_PIXELS
 from toolkit.processors import processors
 from toolkit.report.text import count
-from toolkit.sources.options import LabelMode
+from toolkit.sources.options import DEFAULT_MAX_VALUE_BYTES, LabelMode, Missing, VerifyImages
 from toolkit.sources.splits import DEFAULT_SPLIT, SPLIT_NAMES
-from toolkit.sources.options import DEFAULT_MAX_VALUE_BYTES, Missing, VerifyImages
 
 __all__ = ["PackCommand", "pack"]
 
@@ -78,8 +78,7 @@ def pack(
         str,
         typer.Argument(
             metavar="SOURCE...",
-            help="An image folder ([SPLIT/]CLASS/IMAGE), or Parquet, TFRecord, WebDataset, text or ROXXEL02 files: "
-            "files, folders, patterns or {000..099} lists.",
+            help=source_text(),
             show_default=False,
         ),
     ],

@@ -8,8 +8,7 @@ from typing import Any
 from toolkit.format.encodings import ImageEncoding
 from toolkit.pack.job import KeyConflict, OnExisting, PackJob
 from toolkit.sources.classes import read_classes
-from toolkit.sources.options import LabelMode
-from toolkit.sources.options import Missing, SourceKind, VerifyImages
+from toolkit.sources.options import LabelMode, Missing, VerifyImages
 
 __all__ = ["make_job", "options_of"]
 
@@ -45,7 +44,7 @@ def make_job(values: Mapping[str, Any], *, reads: bool = True) -> PackJob:
         on_existing=OnExisting(values["on_existing"]),
         extend_classes=values["extend_classes"],
         max_rejects=values["max_rejects"],
-        source_kind=None if values["source_kind"] is None else SourceKind(values["source_kind"]),
+        source_kind=values["source_kind"],
         mapping=values["mapping"],
         columns=None if values["columns"] is None else tuple(values["columns"]),
         rename=values["rename"] or {},
@@ -75,7 +74,7 @@ def options_of(job: PackJob) -> dict[str, object]:
     return {
         "source": job.source,
         "more_sources": list(job.more_sources),
-        "source_kind": None if job.source_kind is None else job.source_kind.value,
+        "source_kind": job.source_kind,
         "split": job.split,
         "shard_bytes": job.shard_bytes,
         "label_mode": job.label_mode.value,

@@ -10,7 +10,8 @@ import typer
 from toolkit.cli.options import choice, envvar, parse_size
 from toolkit.errors import did_you_mean
 from toolkit.format.kinds import Kind
-from toolkit.sources.options import Missing, SourceKind
+from toolkit.sources.options import Missing
+from toolkit.sources.registry import every, names
 from toolkit.sources.splits import is_train, like_splits
 
 __all__ = [
@@ -35,8 +36,17 @@ __all__ = [
     "kinds_of",
     "names_of",
     "pairs_of",
+    "source_text",
     "splits_of",
 ]
+
+
+def source_text() -> str:
+    """Return what SOURCE may be: inputs of every kind that is known."""
+    *titles, last = (spec.title for spec in every())
+    text = f"{', '.join(titles)} or {last}: files, folders, patterns or {{000..099}} lists."
+    return text[0].upper() + text[1:]
+
 
 # Each of these reads what a flag says as text, and what a config says as a mapping or list.
 
@@ -115,9 +125,9 @@ SourceKindOption = Annotated[
     str | None,
     _option(
         "--source-kind",
-        "|".join(kind.value for kind in SourceKind),
+        "|".join(names()),
         "What SOURCE is; found from its content if not given.",
-        choice(SourceKind),
+        lambda value: choice(names())(value),
     ),
 ]
 MapOption = Annotated[

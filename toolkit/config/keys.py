@@ -9,8 +9,8 @@ from toolkit.config.values import Amount, Choice, Flag, Form, Names, Pairs, Text
 from toolkit.format.encodings import ENCODING_PATTERN
 from toolkit.format.kinds import Kind
 from toolkit.pack.job import KeyConflict, OnExisting
-from toolkit.sources.options import LabelMode
-from toolkit.sources.options import Missing, SourceKind, VerifyImages
+from toolkit.sources.options import LabelMode, Missing, VerifyImages
+from toolkit.sources.registry import names
 
 __all__ = ["PACK_VALUES", "Key", "key_of_flag", "make_keys"]
 
@@ -31,7 +31,7 @@ PACK_VALUES: dict[str, ValueType] = {
     "on_existing": Choice(tuple(one.value for one in OnExisting)),
     "extend_classes": Flag(),
     "max_rejects": Amount(0, r"^ *[0-9]+((\.[0-9]+)? *%)? *$", "a share as in 1%"),
-    "source_kind": Choice(tuple(kind.value for kind in SourceKind)),
+    "source_kind": Choice(tuple(names())),
     "map": Pairs(Text(), "{image: jpg, label: cls}"),
     "columns": Names(),
     "rename": Pairs(Text(), "{jpg: image, cls: label}"),

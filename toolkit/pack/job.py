@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, fields
 from toolkit.errors import UsageError
 from toolkit.format.encodings import KEEP, ImageEncoding
 from toolkit.pipelines.image.formats import DEFAULT_MAX_PIXELS
-from toolkit.sources.options import LARGEST_VALUE, InputOptions, SourceKind, SourceOptions
-from toolkit.sources.reject import Reject
 from toolkit.sources.names import is_utf8, printable
+from toolkit.sources.options import LARGEST_VALUE, InputOptions, SourceOptions
+from toolkit.sources.reject import Reject
 from toolkit.storage.places import local_path
 
 __all__ = ["DEFAULT_SHARD_BYTES", "KeyConflict", "OnExisting", "PackJob", "PackPlan", "PackResult", "PlannedSplit"]
@@ -63,7 +63,7 @@ class PackJob(InputOptions):
         source: The input: a folder or file. In paths, a leading ~ is the home folder.
         more_sources: Further inputs of the same kind.
         dataset: The folder of the dataset.
-        source_kind: What the input is; found from its content when None.
+        source_kind: Which kind the input is of, by name; found from its content when None.
         shard_bytes: Size that shards are filled up to.
         image_encoding: How images are stored.
         short_side: Images whose shorter side is longer are made smaller, so that it has this many pixels.
@@ -78,7 +78,7 @@ class PackJob(InputOptions):
 
     source: str
     dataset: str
-    source_kind: SourceKind | None = None
+    source_kind: str | None = None
     shard_bytes: int = DEFAULT_SHARD_BYTES
     image_encoding: ImageEncoding = KEEP
     short_side: int | None = None
@@ -175,13 +175,15 @@ class PackPlan:
 class PackResult:
     """What a pack did: the version's samples, shards, bytes and splits.
 
-    `added` counts the samples of this pack, fewer than `samples` when it was an append; `resumed` the slices that an
-    earlier, killed pack had finished; `renamed` the samples that got a new key. `skipped` counts what was passed over,
-    by reason, and `skipped_names` has the first names of each.
+    `source_kind` is what the input is, or was found to be; "documents" where a program gave them. `added` counts the
+    samples of this pack, fewer than `samples` when it was an append; `resumed` the slices that an earlier, killed pack
+    had finished; `renamed` the samples that got a new key. `skipped` counts what was passed over, by reason, and
+    `skipped_names` has the first names of each.
     """
 
     pin: str
     dataset: str
+    source_kind: str
     samples: int
     shards: int
     bytes: int

@@ -66,10 +66,10 @@ def prepare(
         SourceError, UsageError: The input can't be packed.
     """
     base = _base(job, journal, committed)
-    shaper = _surveyed(job, base, source)
+    kind, shaper = _surveyed(job, base, source)
     survey = shaper.survey
     columns = _with_label_tables(survey)
-    options = _shaping_options(job, survey)
+    options = _shaping_options(job, survey, kind)
     return Prepared(
         base=base,
         shaper=shaper,
@@ -117,18 +117,23 @@ def _base(job: PackJob, journal: Journal, committed: Committed | None) -> Base |
             return None
 
 
-def _surveyed(job: PackJob, base: Base | None, given: Source | None) -> Shaper:
-    """Survey the source; for an append with the class names of the dataset, so that no id moves."""
+def _surveyed(job: PackJob, base: Base | None, given: Source | None) -> tuple[str | None, Shaper]:
+    """Survey the source; for an append with the class names of the dataset, so that no id moves.
+
+    Returns the kind as well, None for a source that was given.
+    """
     options = job.source_options
-    source = make_source(job.source_kind, options)[1] if given is None else given
+    kind, source = None, given
+    if source is None:
+        kind, source = make_source(job.source_kind, options)
     shaper = make_shaper(job, source)
     if base is not None:
         base.check_columns(shaper.survey)
         joined = base.joined_classes(shaper.survey, extend=job.extend_classes)
         if joined != shaper.survey.classes:
-            _, source = make_source(job.source_kind, replace(options, classes=next(iter(joined.values()))))
+            _, source = make_source(kind, replace(options, classes=next(iter(joined.values()))))
             shaper = make_shaper(job, source)
-    return shaper
+    return kind, shaper
 
 
 def _with_label_tables(survey: Survey) -> tuple[Column, ...]:
@@ -140,12 +145,14 @@ def _with_label_tables(survey: Survey) -> tuple[Column, ...]:
     )
 
 
-def _shaping_options(job: PackJob, survey: Survey) -> dict[str, object]:
+def _shaping_options(job: PackJob, survey: Survey, kind: str | None) -> dict[str, object]:
     """Return the options that shape samples and shards; where things lie and how many worked on it do not.
 
     Nor do verify_images, max_pixels and max_value_bytes: they decide what is rejected, and what is left is the same.
     """
     options = {**survey.options, "shard_bytes": job.shard_bytes}
+    if kind is not None:
+        options["source_kind"] = kind
     if job.shuffle_seed is not None:
         options["shuffle_seed"] = job.shuffle_seed
     if job.key_conflict is not KeyConflict.ERROR:

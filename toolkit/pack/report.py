@@ -15,8 +15,8 @@ from toolkit.pack.job import PackJob
 from toolkit.pack.places import Places
 from toolkit.pack.versions import versions
 from toolkit.sources.base import Survey
-from toolkit.sources.reject import Reject
 from toolkit.sources.names import printable
+from toolkit.sources.reject import Reject
 
 __all__ = ["provenance", "rejects_jsonl", "rejects_text"]
 

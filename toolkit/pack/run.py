@@ -33,7 +33,7 @@ def plan(job: PackJob) -> PackPlan:
     kind, source = make_source(job.source_kind, job.source_options)
     survey = make_shaper(job, source).survey
     return PackPlan(
-        source_kind=kind.value,
+        source_kind=kind,
         splits={name: _planned([part for part in survey.slices if part.split == name]) for name in survey.splits},
         columns={column.name: column.kind.value for column in survey.columns},
         encodings={column.name: column.encoding or "" for column in survey.columns if stored_medium(column.kind)},
@@ -167,6 +167,7 @@ def _result(
     return PackResult(
         pin=pin,
         dataset=job.dataset,
+        source_kind=str(prepared.options.get("source_kind", "")),
         samples=sum(split.rows for split in splits.values()),
         shards=sum(table.shards for split in splits.values() for table in split.tables),
         bytes=sum(split.bytes for split in splits.values()),

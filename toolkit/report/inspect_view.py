@@ -9,7 +9,7 @@ from toolkit.report.text import bytes_text, count, number
 from toolkit.report.tokens_view import tokens_views
 
 if TYPE_CHECKING:
-    from toolkit.checks.inspect import FirstSample, LabelFacts, InspectResult
+    from toolkit.checks.inspect import FirstSample, InspectResult, LabelFacts
     from toolkit.checks.media import MediumFacts, SampleFacts
 
 __all__ = ["inspect_views"]

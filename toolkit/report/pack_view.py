@@ -4,39 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import assert_never
 
 from toolkit.pack.job import PackJob, PackPlan, PackResult
 from toolkit.report.tables import View
 from toolkit.report.text import bytes_text, count
-from toolkit.sources.options import SourceKind
+from toolkit.sources.registry import named
 from toolkit.sources.reject import Reject
+from toolkit.sources.skips import WORDS
 
 __all__ = ["pack_views", "plan_views"]
 
 _SHOWN_REJECTS = 5
 _SHOWN_NAMES = 3
 _SHOWN_LEFT_OUT = 20
-_SKIPPED = {
-    "pandas_index": ("index column of pandas", "index columns of pandas"),
-    "hidden": ("hidden name", "hidden names"),
-    "not_images": ("file of another kind", "files of other kinds"),
-    "loops": ("link back to a folder above", "links back to a folder above"),
-    "annotations": ("annotation file, which is not read", "annotation files, which are not read"),
-    "excluded": ("file left out by --include or --exclude", "files left out by --include or --exclude"),
-    "not_regular": ("pipe, socket or device", "pipes, sockets and devices"),
-    "broken_links": ("broken link", "broken links"),
-    "other_kinds": ("file of another kind", "files of other kinds"),
-    "empty": ("file without a sample", "files without a sample"),
-    "lacking_features": ("sample that lacks a feature", "samples that lack a feature"),
-    "missing": ("sample that lacks a column", "samples that lack a column"),
-    "folders": ("folder in a tar", "folders in tars"),
-    "links": ("link in a tar", "links in tars"),
-    "sparse": ("sparse file in a tar", "sparse files in tars"),
-    "meta": ("metadata file in a tar", "metadata files in tars"),
-    "no_extension": ("name without an extension", "names without an extension"),
-    "other_types": ("tar member of another type", "tar members of other types"),
-}
 
 
 def pack_views(result: PackResult, job: PackJob, report: str | None) -> list[View]:
@@ -47,7 +27,7 @@ def pack_views(result: PackResult, job: PackJob, report: str | None) -> list[Vie
         f"{bytes_text(result.bytes)}, in {result.seconds:.2f} s",
         f"classes: {'none' if result.classes is None else f'{result.classes:,}'}; "
         f"shard size {bytes_text(job.shard_bytes)}",
-        *_skipped(result.skipped, result.skipped_names),
+        *_skipped(result),
         *_left_out(result.left_out),
     ]
     if result.renamed:
@@ -70,7 +50,7 @@ def plan_views(plan: PackPlan, job: PackJob) -> list[View]:
         f"{name} ({kind}, {plan.encodings[name]})" if name in plan.encodings else f"{name} ({kind})"
         for name, kind in plan.columns.items()
     )
-    views: list[View] = [f"dry run: nothing is written; {_survey_text(SourceKind(plan.source_kind))}"]
+    views: list[View] = [f"dry run: nothing is written; {named(plan.source_kind).survey_text}"]
     for name, split in plan.splits.items():
         views.append(
             f"split {name}: {'samples not counted' if split.samples is None else count(split.samples, 'sample')}, "
@@ -82,50 +62,31 @@ def plan_views(plan: PackPlan, job: PackJob) -> list[View]:
         views.append(f"images: resized where their shorter side has more than {job.short_side:,} pixels")
     return [
         *views,
-        *_skipped(plan.skipped, plan.skipped_names),
+        *_skipped(plan),
         *_left_out(plan.left_out),
         *_rejects(plan.rejects, job.max_rejects),
     ]
 
 
-def _survey_text(kind: SourceKind) -> str:
-    """Return what finding out about an input takes. Every kind has its case, or the type checker says so."""
-    match kind:
-        case SourceKind.IMAGEFOLDER:
-            return "files are listed, no image is read"
-        case SourceKind.PARQUET:
-            return "footers are read, and values only where they tell a kind or classes"
-        case SourceKind.ROXXEL:
-            return "every token id is read once, to find the largest"
-        case SourceKind.TEXT:
-            return "files are listed, and large plain ones are read once, to number their lines"
-        case SourceKind.TFRECORD:
-            return "every record is read once, to find the features"
-        case SourceKind.WEBDATASET:
-            return "the headers in tars are read, and compressed tars whole"
-        case _:
-            assert_never(kind)
-
-
-def _skipped(skipped: Mapping[str, int], names: Mapping[str, Sequence[str]]) -> list[View]:
+def _skipped(found: PackPlan | PackResult) -> list[View]:
+    words = {**WORDS, **named(found.source_kind).skips}
     parts = [
-        f"{amount:,} {_skipped_text(what, amount)}{_named(names.get(what, ()), amount)}"
-        for what, amount in skipped.items()
+        f"{amount:,} {_skipped_text(what, amount, words)}{_names_text(found.skipped_names.get(what, ()), amount)}"
+        for what, amount in found.skipped.items()
         if amount
     ]
     return [f"passed over: {', '.join(parts)}"] if parts else []
 
 
-def _named(names: Sequence[str], amount: int) -> str:
+def _names_text(names: Sequence[str], amount: int) -> str:
     if not names:
         return ""
     shown = ", ".join(names[:_SHOWN_NAMES])
     return f" ({shown}, …)" if amount > _SHOWN_NAMES else f" ({shown})"
 
 
-def _skipped_text(what: str, amount: int) -> str:
-    named = _SKIPPED.get(what)
-    return f"of {what.replace('_', ' ')}" if named is None else named[amount != 1]
+def _skipped_text(what: str, amount: int, words: Mapping[str, tuple[str, str]]) -> str:
+    return words[what][amount != 1] if what in words else f"of {what.replace('_', ' ')}"
 
 
 def _left_out(names: Sequence[str]) -> Iterable[View]:

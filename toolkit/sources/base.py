@@ -34,9 +34,16 @@ ROW_OVERHEAD_BYTES = 96  # what a row takes beside its payload: key, path, diges
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """A part of a split. `number` is its place in the split; `payload` is the source's own; picklable.
+    """A part of a split that is read on its own, and becomes shards of its own.
 
-    `samples` is how many there are, if that is known; `bytes` how much is read; `source` names the input for people.
+    Attributes:
+        split: Which split.
+        number: Its place in the split: 0, 1, 2 and so on, without a gap.
+        samples: How many rows and rejects read() gives for it, if that is known before.
+        bytes: How much is read for it, about; for progress and plans.
+        payload: The source's own. It can be pickled, and its repr() tells all that the rows depend on: files with
+            their sizes and times, places in them. By that a killed pack knows whether a finished slice is still good.
+        source: What it is read from, in a few words for people.
     """
 
     split: str
@@ -49,18 +56,23 @@ class Slice:
 
 @dataclass(frozen=True, kw_only=True)
 class Survey:
-    """What a source found out about its input without reading the samples themselves.
+    """What a source found out about its input without reading more of the samples than it must.
+
+    It follows from the input and the options alone: not from the clock, from the order in which a file system lists
+    names, or from how many slices are packed at a time. Two surveys of the same input say the same.
 
     Attributes:
         columns: The columns in order; label columns without their label table yet.
         types: Stored Arrow type of each column.
         classes: Names of each label column, in id order.
-        splits: Names in order; each may have no slices.
-        slices: In order of split and number.
-        skipped: What was left out on purpose, counted by reason.
-        skipped_names: Its first names by reason, as far as it has names; printable.
-        rejects: Samples that are unusable, known already.
-        options: The options that shaped the samples, for the manifest.
+        splits: Names in order, each once; a split may have no slices.
+        slices: In order of split, as in `splits`, and of number.
+        skipped: How much was passed over on purpose, by reason; a reason may be told with 0. Words for reasons stand
+            in toolkit.sources.skips and in the kind's SourceSpec.
+        skipped_names: The first names of each reason that has names, sorted; printable.
+        rejects: Samples that are known to be unusable already. read() doesn't give these again.
+        options: The options that shaped the samples, by name, as JSON has them: they are part of the pin, so none of
+            them names a place outside the input. The pack adds the kind.
         shuffled: The slices are in the order of the shuffle seed already.
         tables: Files of further tables that the columns name.
         left_out: Names of what lies beside the samples and was left out because of an option.
@@ -84,9 +96,12 @@ class Survey:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Some rows of a slice, in order, as a record batch of rows_schema(survey), with what was read for them.
+    """Some rows of a slice, in order.
 
-    `rejects` are samples that would have come between or behind these rows.
+    Attributes:
+        batch: A record batch of rows_schema(survey). It may have no rows.
+        rejects: Samples that would have come between or behind these rows, each once, in order.
+        read_bytes: How much of the slice's `bytes` was read since the rows before.
     """
 
     batch: pa.RecordBatch
@@ -95,19 +110,50 @@ class Rows:
 
 
 class Source(ABC):
-    """One kind of input."""
+    """What reads one input. Made by a SourceSpec; making it reads nothing.
+
+    What a source promises:
+
+    - The same input and options give the same survey, and a slice gives the same rows and rejects in the same order,
+      in any process and however often it is read. Where rows are cut into pieces means nothing.
+    - Each sample of the input is a row, a reject, or passed over and counted in `skipped`: nothing is left out unseen.
+    - A sample that can't be packed is a reject, and the samples behind it are packed. An input that can't be read to
+      its end, or isn't what was surveyed any more, is an error, or a reject where the file is one sample: never
+      fewer rows without a word.
+    - Keys are valid UTF-8, and the same in every pack of the same input. Keys that come twice are the pack's business.
+    - Memory stays at a few pieces of PIECE_BYTES and one value of `max_value_bytes` for each slice that is read.
+    """
 
     @abstractmethod
     def survey(self) -> Survey:
-        """Find what there is. Raises SourceError, NotFoundError, UsageError, StorageError."""
+        """Find what there is. Called once, before read().
+
+        Raises:
+            NotFoundError: The input, or a part of it that was asked for, isn't there.
+            SourceError: It holds nothing that can be packed, or can't be understood.
+            UsageError: An option doesn't fit what is there.
+            StorageError: It can't be read.
+        """
 
     @abstractmethod
     def read(self, survey: Survey, part: Slice) -> Iterator[Rows]:
-        """Yield the rows of a slice in pieces of a few MiB. Called from several threads, each with its own slice."""
+        """Yield the rows of a slice in pieces of about PIECE_BYTES.
+
+        Called from several threads, each with its own slice, and for some slices never. The consumer may stop early
+        and close the iterator, which closes files.
+
+        Args:
+            survey: What survey() of this source gave, or of another one of the same input and options.
+            part: One of its slices.
+
+        Raises:
+            SourceError: The input is damaged beyond single samples, or was changed since the survey; names the file.
+            StorageError: It can't be read.
+        """
 
     @abstractmethod
     def place(self, part: Slice, key: str) -> str:
-        """Return the path of the file that a sample of the slice comes from, for a reject; printable."""
+        """Return the path of the file that a sample of the slice comes from, for a reject; printable. Reads nothing."""
 
 
 def too_large(nbytes: int, most: int) -> str:

@@ -9,9 +9,9 @@ import os
 from collections.abc import Sequence
 
 from toolkit.errors import StorageError, UsageError
+from toolkit.sources.names import is_utf8
 from toolkit.sources.options import LabelMode
 from toolkit.sources.places import not_found
-from toolkit.sources.names import is_utf8
 from toolkit.storage.places import local_path
 
 __all__ = ["check_class_names", "check_label_options", "read_classes"]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from toolkit.errors import SourceError
 from toolkit.sources.files import expand, refuse, walk
-from toolkit.sources.options import SourceKind
+from toolkit.sources.registry import every
 from toolkit.sources.regular import check_regular
-from toolkit.sources.images import IMAGE_EXTENSIONS, is_image
+from toolkit.sources.spec import SourceSpec
 from toolkit.storage.local import storage_errors
 
 __all__ = ["find_kind"]
@@ -17,89 +17,74 @@ __all__ = ["find_kind"]
 _MOST_FILES_LOOKED_AT = 200
 
 
-def find_kind(paths: Sequence[str]) -> SourceKind:
-    """Return the kind of the input.
+def find_kind(paths: Sequence[str]) -> str:
+    """Return the name of the kind that the input is of.
 
-    A folder is what the first files in it are: images by their names or content, others by content. Files of no known
-    kind don't count, and files of several kinds are not guessed at. Where no content tells, names do: the source then
-    says what is wrong with its files.
+    A folder is what the first files in it are. Files of no known kind don't count, and files of several kinds are not
+    guessed at; a kind that lies beside any other counts last. Where no content tells, names do: the source then says
+    what is wrong with its files.
 
     Raises:
         NotFoundError: A path isn't there.
         SourceError: It is of no kind that is known, or of several.
     """
     first = expand(paths[0])[0]
-    if not os.path.isdir(first):
-        with storage_errors("read", first):
-            check_regular(first)
-        kind = _file_kind(first) or _kind_by_name(first)
-        if kind is None:
-            raise SourceError(
-                f"{first!r} is neither Parquet, TFRecord, ROXXEL02, text nor a tar: "
-                "give --source-kind if it is one all the same"
-            )
-        return kind
-    with storage_errors("read", first):
-        found = {kind for kind in map(_kind_in_folder, _some_files(first)) if kind is not None}
-    has_text = SourceKind.TEXT in found
-    found.discard(SourceKind.TEXT)  # a list of classes, a README: text lies beside anything, and says the least
-    if len(found) > 1:
-        names = " and ".join(sorted(kind.value for kind in found))
-        raise SourceError(f"{first!r} holds files of several kinds ({names}): say which with --source-kind")
+    specs = sorted(every(), key=lambda spec: spec.is_faint)
+    kind = _of_folder(first, specs) if os.path.isdir(first) else _of_file(first, specs)
+    return kind.name
+
+
+def _of_file(path: str, specs: Sequence[SourceSpec]) -> SourceSpec:
+    specs = [spec for spec in specs if not spec.is_folder]
+    with storage_errors("read", path):
+        check_regular(path)
+    kind = _by_content(path, specs) or next((spec for spec in specs if spec.is_named(path)), None)
+    if kind is None:
+        raise SourceError(
+            f"{path!r} is of no kind that is known ({', '.join(spec.title for spec in specs)}): "
+            "give --source-kind if it is one all the same"
+        )
+    return kind
+
+
+def _of_folder(path: str, specs: Sequence[SourceSpec]) -> SourceSpec:
+    with storage_errors("read", path):
+        found = {kind for kind in (_by_content(file, specs) for file in _some_files(path)) if kind is not None}
+    told = {kind for kind in found if not kind.is_faint}
+    if told:
+        return _only(path, told)
+    called = {spec for file in _some_files(path) for spec in specs if spec.is_named(file)}
+    if len(called) == 1:
+        return called.pop()
+    # What tells the kind of a folder may lie further down than was looked.
+    everything = [os.path.join(base, name) for base, files in walk(path, refuse) for name in files]
+    for spec in specs:
+        if spec.is_folder and any(map(spec.looks_like, everything)):
+            return spec
     if found:
-        return found.pop()
-    named = {kind for kind in map(_kind_by_name, _some_files(first)) if kind is not None}
-    if len(named) == 1:
-        return named.pop()
-    # An image may lie further down than was looked.
-    everything = [os.path.join(base, name) for base, files in walk(first, refuse) for name in files]
-    if any(map(is_image, everything)):
-        return SourceKind.IMAGEFOLDER
-    if has_text:
-        return SourceKind.TEXT
+        return _only(path, found)
     raise SourceError(
-        f"nothing to pack in {first!r}: {_files_text(len(everything))}. Looked by name for images "
-        f"({' '.join(IMAGE_EXTENSIONS)}) and text, and by content for images, Parquet, TFRecord, ROXXEL02 and tars. "
+        f"nothing to pack in {path!r}: {_files_text(len(everything))}. Looked for "
+        f"{', '.join(spec.sign for spec in specs)}. "
         "Give the folder that holds them, or say what the files are with --source-kind"
     )
 
 
+def _only(path: str, kinds: Iterable[SourceSpec]) -> SourceSpec:
+    """Return the one kind there is. Raises SourceError: there are several."""
+    one, *others = sorted(kinds, key=lambda kind: kind.name)
+    if others:
+        names = " and ".join(kind.name for kind in (one, *others))
+        raise SourceError(f"{path!r} holds files of several kinds ({names}): say which with --source-kind")
+    return one
+
+
+def _by_content(path: str, specs: Iterable[SourceSpec]) -> SourceSpec | None:
+    return next((spec for spec in specs if spec.looks_like(path)), None)
+
+
 def _files_text(number: int) -> str:
     return "no files" if number == 0 else "1 file" if number == 1 else f"{number} files"
-
-
-def _file_kind(path: str) -> SourceKind | None:
-    # Late: a folder of images needs none of these, and they bring more than its own source.
-    from toolkit.sources.kinds.parquet.files import looks_like_parquet
-    from toolkit.sources.kinds.text.source import looks_like_text
-    from toolkit.sources.kinds.roxxel.source import looks_like_roxxel
-    from toolkit.sources.kinds.tfrecord.records import looks_like_tfrecord
-    from toolkit.sources.kinds.webdataset.source import looks_like_webdataset
-
-    by_content = {
-        SourceKind.PARQUET: looks_like_parquet,
-        SourceKind.WEBDATASET: looks_like_webdataset,
-        SourceKind.TFRECORD: looks_like_tfrecord,
-        SourceKind.ROXXEL: looks_like_roxxel,
-        SourceKind.TEXT: looks_like_text,  # last: it goes by the name alone
-    }
-    return next((kind for kind, looks in by_content.items() if looks(path)), None)
-
-
-def _kind_by_name(path: str) -> SourceKind | None:
-    from toolkit.sources.kinds.parquet.files import SUFFIXES as PARQUET_SUFFIXES
-    from toolkit.sources.kinds.tfrecord.records import is_named_tfrecord
-    from toolkit.sources.kinds.webdataset.source import SUFFIXES as TAR_SUFFIXES
-
-    if path.lower().endswith(PARQUET_SUFFIXES):
-        return SourceKind.PARQUET
-    if path.lower().endswith(TAR_SUFFIXES):
-        return SourceKind.WEBDATASET
-    return SourceKind.TFRECORD if is_named_tfrecord(path) else None
-
-
-def _kind_in_folder(path: str) -> SourceKind | None:
-    return SourceKind.IMAGEFOLDER if is_image(path) else _file_kind(path)
 
 
 def _some_files(folder: str) -> Iterator[str]:

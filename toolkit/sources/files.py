@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from toolkit.errors import NotFoundError, SourceError, UsageError, did_you_mean
-from toolkit.sources.splits import DEFAULT_SPLIT
+from toolkit.sources.names import printable
 from toolkit.sources.options import SourceOptions
 from toolkit.sources.patterns import Patterns
 from toolkit.sources.regular import check_regular
-from toolkit.sources.names import printable
 from toolkit.sources.skips import Skips
+from toolkit.sources.splits import DEFAULT_SPLIT
 from toolkit.storage.local import storage_errors
 
 __all__ = ["InputFile", "ends_with", "expand", "find_files", "group_by_split", "refuse", "stays_within", "walk"]

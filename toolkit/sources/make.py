@@ -1,44 +1,47 @@
-"""Tell what kind of source a path is, by its content, and make it."""
+"""Make the source of an input: what reads it, when the options are ones that its kind takes."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from dataclasses import fields
 
 from toolkit.errors import UsageError
 from toolkit.sources.base import Source
 from toolkit.sources.detect import find_kind
-from toolkit.sources.options import SourceKind, SourceOptions
+from toolkit.sources.options import InputOptions, SourceOptions, flag_of
+from toolkit.sources.registry import every, named
+from toolkit.sources.spec import SourceSpec
 from toolkit.sources.splits import check_name
 
 __all__ = ["check_options", "make_source"]
 
 
-def make_source(kind: SourceKind | None, options: SourceOptions) -> tuple[SourceKind, Source]:
+def make_source(kind: str | None, options: SourceOptions) -> tuple[str, Source]:
     """Return the source of that kind, or of the kind that the input is found to be, and the kind.
 
     Raises:
         SourceError: The input is of no kind that is known.
+        UsageError: There is no such kind, or an option means nothing for it.
     """
     found = find_kind(options.paths) if kind is None else kind
-    _check_of_kind(found, options)
+    source = _source(named(found), options)
     if options.tokenizer is not None:
         from toolkit.sources.tokenized import TokenizedSource
 
-        return found, TokenizedSource(found, options, _source(found))
-    return found, _source(found)(options)
+        return found, TokenizedSource(source, options)
+    return found, source
 
 
-def check_options(kind: SourceKind | None, options: SourceOptions) -> None:
+def check_options(kind: str | None, options: SourceOptions) -> None:
     """Refuse options that make_source() would refuse for an input of that kind, or of every kind. Reads nothing.
 
     Raises:
         UsageError: An option means nothing for the kind, or contradicts another.
     """
     faults = []
-    for one in SourceKind if kind is None else [kind]:
+    for spec in every() if kind is None else [named(kind)]:
         try:
-            _check_of_kind(one, options)
+            _source(spec, options)
             return
         except UsageError as error:
             faults.append(error)
@@ -47,48 +50,35 @@ def check_options(kind: SourceKind | None, options: SourceOptions) -> None:
     raise next(fault for fault in faults if str(fault) == said)
 
 
-def _check_of_kind(kind: SourceKind, options: SourceOptions) -> None:
+def _source(spec: SourceSpec, options: SourceOptions) -> Source:
+    """Return what reads the input, or its texts where they are to become tokens."""
     if options.split is not None:
         check_name(options.split)
-    if kind is not SourceKind.IMAGEFOLDER:
-        options.refuse(kind, "splits")
     if options.tokenizer is not None:
         from toolkit.sources.tokenized import check_tokenized, text_options
 
-        check_tokenized(kind, options)
-        _source(kind)(text_options(kind, options))
-        return
-    if kind is not SourceKind.ROXXEL and (options.eos or options.eos_token is not None):
-        raise UsageError("--eos and --eos-token belong to tokens: give --tokenizer, or leave them out")
-    if kind is not SourceKind.TEXT and options.text_column is not None:
-        raise UsageError("--text-column names the field to tokenise: give --tokenizer, or choose fields with --columns")
-    _source(kind)(options)  # each checks its own options when it is made, and reads nothing
+        check_tokenized(options)
+        _check_accepted(spec, options)
+        return spec.make(text_options(options, has_columns="columns" in spec.accepts))
+    _check_accepted(spec, options)
+    if "tokenizer" in spec.accepts:
+        if options.eos or options.eos_token is not None:
+            raise UsageError("--eos and --eos-token belong to tokens: give --tokenizer, or leave them out")
+        if options.text_column is not None and "columns" in spec.accepts:
+            raise UsageError(
+                "--text-column names the field to tokenise: give --tokenizer, or choose fields with --columns"
+            )
+    return spec.make(options)
 
 
-def _source(kind: SourceKind) -> Callable[[SourceOptions], Source]:
-    """Return what makes a source of that kind. Imported late: a pack needs the libraries of one kind, not of all."""
-    match kind:
-        case SourceKind.IMAGEFOLDER:
-            from toolkit.sources.kinds.imagefolder.source import ImageFolderSource
-
-            return ImageFolderSource
-        case SourceKind.PARQUET:
-            from toolkit.sources.kinds.parquet.source import ParquetSource
-
-            return ParquetSource
-        case SourceKind.ROXXEL:
-            from toolkit.sources.kinds.roxxel.source import RoxxelSource
-
-            return RoxxelSource
-        case SourceKind.TEXT:
-            from toolkit.sources.kinds.text.source import TextSource
-
-            return TextSource
-        case SourceKind.TFRECORD:
-            from toolkit.sources.kinds.tfrecord.source import TFRecordSource
-
-            return TFRecordSource
-        case SourceKind.WEBDATASET:
-            from toolkit.sources.kinds.webdataset.source import WebDatasetSource
-
-            return WebDatasetSource
+def _check_accepted(spec: SourceSpec, options: SourceOptions) -> None:
+    """Raise UsageError when an option was given that the kind doesn't take."""
+    unused = SourceOptions(paths=(), slice_bytes=0)
+    for name in (field.name for field in fields(InputOptions)):
+        if name in spec.accepts or getattr(options, name) == getattr(unused, name):
+            continue
+        takers = [other.name for other in every() if name in other.accepts]
+        raise UsageError(
+            f"{flag_of(name)} means nothing for a source of kind {spec.name}: leave it out. "
+            f"Kinds that take it: {', '.join(takers)}"
+        )

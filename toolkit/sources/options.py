@@ -1,4 +1,4 @@
-"""What a source is asked for: options that all kinds share; each kind refuses those it has no use for."""
+"""What a source is asked for: options of all kinds; each says which it takes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from toolkit.errors import UsageError
 from toolkit.format.kinds import Kind
 
 __all__ = [
@@ -15,9 +14,9 @@ __all__ = [
     "InputOptions",
     "LabelMode",
     "Missing",
-    "SourceKind",
     "SourceOptions",
     "VerifyImages",
+    "flag_of",
 ]
 
 LARGEST_VALUE = (1 << 31) - 1  # bytes of one value under int32 offsets
@@ -25,17 +24,6 @@ DEFAULT_MAX_VALUE_BYTES = 256 * 1024 * 1024  # of one value: as much as a shard 
 
 # Options that the command line calls otherwise.
 _FLAGS = {"kinds": "kind", "mapping": "map", "raw": "tfrecord_raw"}
-
-
-class SourceKind(enum.Enum):
-    """A kind of input."""
-
-    IMAGEFOLDER = "imagefolder"
-    PARQUET = "parquet"
-    ROXXEL = "roxxel"
-    TEXT = "text"
-    TFRECORD = "tfrecord"
-    WEBDATASET = "webdataset"
 
 
 class LabelMode(enum.Enum):
@@ -124,7 +112,7 @@ class InputOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class SourceOptions(InputOptions):
-    """Options of a source. Checked by the source that takes them.
+    """Options of a source. What a kind doesn't take is refused by toolkit.sources.make, the values by the kind itself.
 
     Attributes:
         paths: The input: one folder, or files, folders and brace lists.
@@ -134,10 +122,7 @@ class SourceOptions(InputOptions):
     paths: tuple[str, ...]
     slice_bytes: int
 
-    def refuse(self, kind: SourceKind, *names: str) -> None:
-        """Raise UsageError when one of the options `names` was given to a source that has no use for it."""
-        unused = SourceOptions(paths=(), slice_bytes=0)
-        for name in names:
-            if getattr(self, name) != getattr(unused, name):
-                flag = "--" + _FLAGS.get(name, name).replace("_", "-")
-                raise UsageError(f"{flag} means nothing for a source of kind {kind.value}: leave it out")
+
+def flag_of(name: str) -> str:
+    """Return the flag of an option."""
+    return "--" + _FLAGS.get(name, name).replace("_", "-")

@@ -5,19 +5,31 @@ Only the record: a sample that can't be packed is a Reject, and what can't be un
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
 
-__all__ = ["FILE_REASONS", "MOST_NAMES", "Skips"]
+from toolkit.sources.names import printable
+
+__all__ = ["FILE_REASONS", "MOST_NAMES", "WORDS", "Skips"]
 
 MOST_NAMES = 1000  # of each reason; all are counted
 
 FILE_REASONS = ("excluded", "hidden", "loops", "not_regular", "broken_links", "other_kinds")
 """Why a file below a folder isn't read, whatever kind the source is of."""
 
+WORDS = {
+    "broken_links": ("broken link", "broken links"),
+    "empty": ("file without a sample", "files without a sample"),
+    "excluded": ("file left out by --include or --exclude", "files left out by --include or --exclude"),
+    "hidden": ("hidden name", "hidden names"),
+    "loops": ("link back to a folder above", "links back to a folder above"),
+    "not_regular": ("pipe, socket or device", "pipes, sockets and devices"),
+    "other_kinds": ("file of another kind", "files of other kinds"),
+}
+"""Reasons that kinds of sources share, in words: one, and many of them. Further ones stand in a kind's SourceSpec."""
+
 
 class Skips:
-    """What was passed over. Reasons are words for programs; how a person reads them is up to toolkit.report."""
+    """What was passed over. Reasons are words for programs; WORDS and SourceSpec.skips have them for people."""
 
     def __init__(self, reasons: Iterable[str] = ()) -> None:
         """`reasons` are told with 0 if nothing comes of them."""
@@ -29,7 +41,7 @@ class Skips:
         self.count(reason, 1)
         names = self._names.setdefault(reason, [])
         if len(names) < MOST_NAMES:
-            names.append(name if name.isascii() else os.fsencode(name).decode("utf-8", "backslashreplace"))
+            names.append(printable(name))
 
     def count(self, reason: str, number: int) -> None:
         """Count what has no names of its own."""

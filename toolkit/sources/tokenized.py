@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from toolkit.errors import UsageError
 from toolkit.format.schema import KEY, Column, Kind, token_column, token_type
 from toolkit.sources.base import Rows, Slice, Source, Survey, rows_schema
-from toolkit.sources.options import SourceKind, SourceOptions
+from toolkit.sources.options import SourceOptions, flag_of
 from toolkit.sources.reject import Reject
 from toolkit.sources.tokenizer import BYTES, load_tokenizer
 
@@ -31,14 +31,14 @@ class _TokenizedSurvey(Survey):
 class TokenizedSource(Source):
     """Reads the text column of another source, and gives tokens in its place: one document a row, nothing else."""
 
-    def __init__(self, kind: SourceKind, options: SourceOptions, make: Callable[[SourceOptions], Source]) -> None:
-        """`make` makes the source of texts from options without a tokenizer, which check_tokenized() has seen.
+    def __init__(self, texts: Source, options: SourceOptions) -> None:
+        """`texts` was made from text_options(); check_tokenized() has seen the options.
 
         Raises:
             NotFoundError, UsageError, SourceError: As load_tokenizer.
         """
         self._tokenizer = load_tokenizer(options.tokenizer or "", eos=options.eos, eos_token=options.eos_token)
-        self._inner = make(text_options(kind, options))
+        self._inner = texts
         self._field = options.text_column or _TEXT
 
     def survey(self) -> Survey:
@@ -88,23 +88,24 @@ class TokenizedSource(Source):
         return self._inner.place(part, key)
 
 
-def check_tokenized(kind: SourceKind, options: SourceOptions) -> None:
-    """Raise UsageError when the kind has no texts to tokenise, or an option means nothing for tokens."""
-    if kind in (SourceKind.IMAGEFOLDER, SourceKind.ROXXEL):
-        what = "has no text" if kind is SourceKind.IMAGEFOLDER else "has token ids already"
-        raise UsageError(f"--tokenizer: a source of kind {kind.value} {what}: leave it out")
+def check_tokenized(options: SourceOptions) -> None:
+    """Raise UsageError when an option means nothing for tokens."""
     for name in ("mapping", "columns", "rename", "kinds", "classes"):
         if getattr(options, name):
-            flag = {"mapping": "map", "kinds": "kind"}.get(name, name)
-            raise UsageError(f"--{flag} means nothing with --tokenizer, which packs one column of tokens: leave it out")
+            raise UsageError(
+                f"{flag_of(name)} means nothing with --tokenizer, which packs one column of tokens: leave it out"
+            )
     if options.tokenizer == BYTES:
         load_tokenizer(BYTES, eos=options.eos, eos_token=options.eos_token)
 
 
-def text_options(kind: SourceKind, options: SourceOptions) -> SourceOptions:
-    """Return the options of the source of texts, which knows of no tokenizer."""
+def text_options(options: SourceOptions, *, has_columns: bool) -> SourceOptions:
+    """Return the options of the source of texts, which knows of no tokenizer.
+
+    One that has columns is asked for that of the texts; another has the texts alone, and finds them by text_column.
+    """
     plain = dataclasses.replace(options, tokenizer=None, eos=False, eos_token=None)
-    if kind is SourceKind.TEXT:
+    if not has_columns:
         return plain
     return dataclasses.replace(plain, text_column=None, columns=(options.text_column or _TEXT,))
 

@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 from fuzz.inputs import File, pieces, refused, same
 
 from toolkit.errors import ToolkitError
-from toolkit.sources.options import SourceOptions
 from toolkit.sources.kinds.parquet.source import ParquetSource
+from toolkit.sources.options import SourceOptions
 
 # A page's header may say that it has 2 GiB, and pyarrow takes them before it looks at the file's size.
 _GROWTH_BYTES = 800 << 20

@@ -20,8 +20,8 @@ from fuzz.inputs import File, pieces, refused
 from sources.tars import FORMATS, numpy_file, tar_bytes
 
 from toolkit.errors import ToolkitError
-from toolkit.sources.options import Missing, SourceOptions
 from toolkit.sources.kinds.webdataset.source import WebDatasetSource
+from toolkit.sources.options import Missing, SourceOptions
 
 _TAR = File("a.tar")
 _BLOCK = 512

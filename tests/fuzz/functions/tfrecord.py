@@ -16,8 +16,8 @@ from fuzz.inputs import File, pieces, refused, same
 from tfrecords import example, frame, masked_crc, sequence
 
 from toolkit.errors import ToolkitError
-from toolkit.sources.options import Missing, SourceOptions
 from toolkit.sources.kinds.tfrecord.source import TFRecordSource
+from toolkit.sources.options import Missing, SourceOptions
 
 _FILE = File("a.tfrecord")
 _LONGEST = 4000  # the CRC here is in Python

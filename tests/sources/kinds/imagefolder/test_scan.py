@@ -13,7 +13,6 @@ from toolkit.sources.kinds.imagefolder.scan import (
     Entry,
     ImageFolderOptions,
     Scan,
-    looks_like_imagefolder,
     scan_imagefolder,
 )
 from toolkit.sources.options import LabelMode
@@ -330,16 +329,3 @@ def test_relative_and_linked_roots(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.chdir(tmp_path)
     assert scan_imagefolder("link").splits["train"] == [Entry("a/1.jpg", f"{tmp_path}/link/a/1.jpg", 0, 1)]
     assert scan_imagefolder("real/").splits["train"] == [Entry("a/1.jpg", f"{tmp_path}/real/a/1.jpg", 0, 1)]
-
-
-def test_looks_like_imagefolder(tmp_path: Path) -> None:
-    grow(tmp_path, "a/b/notes.txt", "a/.hidden/1.jpg", "a/c.jpg/")
-    for i in range(3):  # several, so that following them over and over would not end
-        os.symlink("..", tmp_path / f"a/b/loop{i}")
-    os.symlink("gone.jpg", tmp_path / "a/broken.jpg")
-    assert not looks_like_imagefolder(tmp_path)
-    assert not looks_like_imagefolder(tmp_path / "nowhere")
-    assert not looks_like_imagefolder("")
-    grow(tmp_path, "a/b/c/d/1.GIF")
-    assert looks_like_imagefolder(tmp_path)
-    assert not looks_like_imagefolder(tmp_path / "a/b/c/d/1.GIF")

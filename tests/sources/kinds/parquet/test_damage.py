@@ -15,7 +15,7 @@ import toolkit
 from toolkit.errors import NotFoundError, SourceError
 from toolkit.format.schema import Kind
 from toolkit.pack.job import OnExisting
-from toolkit.sources.kinds.parquet.source import looks_like_parquet
+from toolkit.sources.kinds.parquet.files import looks_like_parquet
 
 
 @pytest.fixture

@@ -15,8 +15,7 @@ from pictures import encode, picture
 import toolkit
 from toolkit.errors import SourceError, UsageError
 from toolkit.format.schema import Kind
-from toolkit.sources.options import LabelMode
-from toolkit.sources.options import Missing
+from toolkit.sources.options import LabelMode, Missing
 
 JPEG = encode(picture(1))
 PNG = encode(picture(2), "PNG")

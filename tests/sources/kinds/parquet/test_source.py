@@ -22,7 +22,6 @@ from toolkit.format.schema import Kind
 from toolkit.pack.job import PackJob
 from toolkit.pack.run import plan
 from toolkit.sources.options import LabelMode
-from toolkit.sources.options import SourceKind
 
 JPEG = encode(picture(1))
 PNG = encode(picture(2), "PNG")
@@ -92,7 +91,7 @@ def test_kinds_follow_types(tmp_path: Path) -> None:
         PackJob(
             source=str(write(tmp_path / "x.parquet", columns)),
             dataset=str(tmp_path / "ds"),
-            source_kind=SourceKind.PARQUET,
+            source_kind="parquet",
         )
     )
     scalars = {"int8", "uint64", "float16", "double", "bool"}

@@ -20,8 +20,9 @@ import toolkit
 from toolkit.errors import RejectsError, SourceError, UsageError
 from toolkit.pack.job import KeyConflict
 from toolkit.pack.run import pack
+from toolkit.sources.kinds.webdataset.source import WebDatasetSource
+from toolkit.sources.kinds.webdataset.tar import looks_like_tar
 from toolkit.sources.options import Missing, SourceOptions
-from toolkit.sources.kinds.webdataset.source import WebDatasetSource, looks_like_webdataset
 
 
 def test_names_that_lead_outside_are_rejected(tmp_path: Path) -> None:
@@ -189,7 +190,7 @@ def test_zstd_without_its_package_says_what_to_install(tmp_path: Path, monkeypat
     monkeypatch.setattr(builtins, "__import__", refuse)
     with pytest.raises(UsageError, match="pip install zstandard"):
         pack(job(path, tmp_path / "ds"))
-    assert looks_like_webdataset(str(path))
+    assert looks_like_tar(str(path))
 
 
 def test_an_empty_tar_beside_others_is_fine(tmp_path: Path) -> None:

@@ -19,9 +19,10 @@ from toolkit.errors import IntegrityError, NotFoundError, SourceError, ToolkitEr
 from toolkit.format.kinds import Kind
 from toolkit.pack.job import PackResult
 from toolkit.pack.run import pack, plan
-from toolkit.sources import webdataset as module
+from toolkit.sources.kinds.webdataset import source as module
+from toolkit.sources.kinds.webdataset.source import WebDatasetSource
+from toolkit.sources.kinds.webdataset.tar import looks_like_tar
 from toolkit.sources.options import Missing, SourceOptions
-from toolkit.sources.kinds.webdataset.source import WebDatasetSource, looks_like_webdataset
 
 
 def webdataset_samples(items: Iterable[tuple[str, bytes]]) -> list[tuple[str, dict[str, bytes]]]:
@@ -244,7 +245,7 @@ def test_map_columns_rename_and_kind(tmp_path: Path) -> None:
         ({"mapping": {"image": "png"}}, "names 'png', which the input hasn't; it has jpg, cls"),
         ({"columns": ("txt", "jsn")}, "Did you mean 'json'"),
         ({"rename": {"txt": "label"}}, "two fields would become the column 'label'"),
-        ({"key": "json"}, "--key: the samples of a WebDataset have their keys"),
+        ({"key": "json"}, "--key means nothing for a source of kind webdataset"),
         ({"raw": True}, "raw means nothing"),
         ({"kinds": {"label": Kind.LABEL}}, "give the names of its ids with --classes"),
         ({"classes": ("a",), "columns": ("jpg",)}, "--classes names the ids of a label, and no column is one"),
@@ -365,15 +366,15 @@ def test_a_key_in_two_tars_is_told(tmp_path: Path) -> None:
         pack(job(tmp_path / "src", tmp_path / "ds"))
 
 
-def test_looks_like_webdataset(tmp_path: Path) -> None:
+def test_looks_like_tar(tmp_path: Path) -> None:
     data = tar_bytes(samples(1))
     for name in ("x.tar", "x.tgz", "x.tar.zst", "shard.bin"):
-        assert looks_like_webdataset(str(write(tmp_path / "yes" / name, data)))
+        assert looks_like_tar(str(write(tmp_path / "yes" / name, data)))
     (tmp_path / "no").mkdir()
     (tmp_path / "no/x.tar").write_bytes(b"PK\x03\x04")
     (tmp_path / "no/x.gz").write_bytes(b"\x1f\x8b")
-    assert not looks_like_webdataset(str(tmp_path / "no/x.tar"))
-    assert not looks_like_webdataset(str(tmp_path / "no/x.gz"))
+    assert not looks_like_tar(str(tmp_path / "no/x.tar"))
+    assert not looks_like_tar(str(tmp_path / "no/x.gz"))
 
 
 def test_only_the_parts_that_are_asked_for_are_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

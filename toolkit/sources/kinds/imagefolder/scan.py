@@ -13,31 +13,30 @@ from dataclasses import dataclass, field
 
 from toolkit.errors import SourceError, UsageError, did_you_mean
 from toolkit.sources.classes import check_label_options
-from toolkit.sources.kinds.imagefolder.doubts import class_doubts
-from toolkit.sources.kinds.imagefolder.entries import Entries, Listed
-from toolkit.sources.patterns import Patterns
-from toolkit.sources.places import source_folder
-from toolkit.sources.reject import Reject
 from toolkit.sources.files import stays_within
 from toolkit.sources.images import IMAGE_EXTENSIONS, is_image
+from toolkit.sources.kinds.imagefolder.doubts import class_doubts
+from toolkit.sources.kinds.imagefolder.entries import Entries, Listed
+from toolkit.sources.kinds.imagefolder.split_folders import SplitFolders, check_mapping, mapped, named, refuse_mixed
 from toolkit.sources.kinds.imagefolder.walk import (
     Entry,
     FolderId,
     Found,
     Met,
     folder_id,
-    holds_image,
     list_folder,
     walk_images,
 )
 from toolkit.sources.names import is_utf8, printable
 from toolkit.sources.options import LabelMode
+from toolkit.sources.patterns import Patterns
+from toolkit.sources.places import source_folder
+from toolkit.sources.reject import Reject
 from toolkit.sources.skips import Skips
-from toolkit.sources.kinds.imagefolder.split_folders import SplitFolders, check_mapping, mapped, named, refuse_mixed
 from toolkit.sources.splits import DEFAULT_SPLIT, check_name
 from toolkit.storage.local import storage_errors
 
-__all__ = ["Entry", "ImageFolderOptions", "Scan", "looks_like_imagefolder", "scan_imagefolder"]
+__all__ = ["Entry", "ImageFolderOptions", "Scan", "scan_imagefolder"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -180,16 +179,6 @@ def scan_imagefolder(root: str | os.PathLike[str], options: ImageFolderOptions =
         left_out=() if splits is None else splits.left_out,
         doubts=doubts,
     )
-
-
-def looks_like_imagefolder(root: str | os.PathLike[str]) -> bool:
-    """Tell whether `root` is a folder with an image file somewhere below, stopping at the first.
-
-    Raises:
-        StorageError: A folder that had to be looked into can't be read.
-    """
-    name = os.fsdecode(root)
-    return os.path.isdir(name) and holds_image(os.path.abspath(name))
 
 
 def _split_folders(

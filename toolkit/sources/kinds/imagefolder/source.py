@@ -14,11 +14,11 @@ from toolkit.format.media import IMAGE
 from toolkit.format.schema import KEY, image_column, label_column
 from toolkit.sources.base import ROW_OVERHEAD_BYTES, Rows, Slice, Source, Survey, rows_schema
 from toolkit.sources.kinds.imagefolder.entries import NO_LABEL, Entries
-from toolkit.sources.kinds.imagefolder.scan import ImageFolderOptions, scan_imagefolder
 from toolkit.sources.kinds.imagefolder.images import pieces, read_images
-from toolkit.sources.options import SourceKind, SourceOptions
-from toolkit.sources.payloads import payload_column
+from toolkit.sources.kinds.imagefolder.scan import ImageFolderOptions, scan_imagefolder
 from toolkit.sources.names import printable
+from toolkit.sources.options import SourceOptions
+from toolkit.sources.payloads import payload_column
 from toolkit.sources.shuffle import shuffled
 
 __all__ = ["ImageFolderSource"]
@@ -30,7 +30,6 @@ class ImageFolderSource(Source):
     """A folder of images, in folders of classes or not, below folders of splits or not."""
 
     def __init__(self, options: SourceOptions) -> None:
-        options.refuse(SourceKind.IMAGEFOLDER, "mapping", "columns", "rename", "kinds", "key", "missing", "raw")
         if len(options.paths) > 1:
             raise UsageError(
                 f"an image folder is one SOURCE, and there are {len(options.paths)}: pack the first, then the others "
@@ -77,7 +76,6 @@ class ImageFolderSource(Source):
                 "classes_given": options.classes is not None,
                 "label_mode": options.label_mode.value,
                 "limit": options.limit,
-                "source_kind": SourceKind.IMAGEFOLDER.value,
                 "split": options.split,
                 **self._chosen(),
             },

@@ -20,7 +20,7 @@ from toolkit.sources.images import is_image
 from toolkit.sources.names import is_utf8
 from toolkit.sources.skips import Skips
 
-__all__ = ["Entry", "FolderId", "Found", "Met", "folder_id", "holds_image", "list_folder", "walk_images"]
+__all__ = ["Entry", "FolderId", "Found", "Met", "folder_id", "list_folder", "walk_images"]
 
 
 BROKEN_LINK = "broken symbolic link"
@@ -210,40 +210,6 @@ def walk_images(
             ancestors.discard(ident)
             if len(stack) == 1:
                 top = None
-
-
-def holds_image(base: str) -> bool:
-    """Tell whether any image file lies below a folder, stopping at the first.
-
-    Raises:
-        StorageError: A folder that had to be looked into can't be read.
-    """
-    seen = {folder_id(base)}
-    todo = [base]
-    while todo:
-        path = todo.pop()
-        folders = []
-        try:
-            with os.scandir(path) as entries:
-                for entry in entries:
-                    if _is_hidden(entry.name):
-                        continue
-                    if _is_folder(entry):
-                        folders.append(entry.path)
-                    elif is_image(entry.path) and entry.is_file():
-                        return True
-        except OSError as error:
-            if error.errno not in _LEADS_NOWHERE:
-                raise _unreadable(path, error) from error
-        for below in folders:
-            try:
-                ident = folder_id(below)
-            except _GoneError:
-                continue
-            if ident not in seen:
-                seen.add(ident)
-                todo.append(below)
-    return False
 
 
 def folder_id(path: str) -> FolderId:

@@ -15,9 +15,8 @@ from toolkit.format.schema import Column, Kind
 from toolkit.pipelines.media import media
 from toolkit.sources.classes import check_class_names
 from toolkit.sources.fields import Chosen, Field, choose_fields, make_column
-from toolkit.sources.options import LabelMode
-from toolkit.sources.options import SourceOptions, VerifyImages
 from toolkit.sources.kinds.parquet.files import Footer, batch_rows, open_parquet, partition_types, read_group, stored
+from toolkit.sources.options import LabelMode, SourceOptions, VerifyImages
 from toolkit.sources.payloads import holds
 
 __all__ = ["Plan", "PlannedColumn", "bytes_of", "is_pandas_index", "make_plan"]

@@ -22,8 +22,8 @@ from toolkit.format.schema import stored_type
 from toolkit.sources.base import PIECE_BYTES
 from toolkit.sources.files import InputFile
 from toolkit.sources.kinds.parquet.footer import Chunks, FooterError, read_chunks
-from toolkit.sources.regular import check_regular, open_file
 from toolkit.sources.names import is_utf8, printable
+from toolkit.sources.regular import check_regular, open_file
 from toolkit.sources.state import FileState
 from toolkit.storage.local import read_range, storage_errors
 

@@ -18,11 +18,11 @@ from toolkit.pipelines.medium import Medium, UnfitMediumError
 from toolkit.sources.base import LARGEST_VALUE, too_large
 from toolkit.sources.contents import UnfitError, check_json, check_tensor
 from toolkit.sources.files import InputFile
-from toolkit.sources.options import VerifyImages
 from toolkit.sources.kinds.parquet.fields import Plan, PlannedColumn, bytes_of
+from toolkit.sources.names import printable
+from toolkit.sources.options import VerifyImages
 from toolkit.sources.payloads import check_payload, payload_column
 from toolkit.sources.reject import Reject
-from toolkit.sources.names import printable
 
 __all__ = ["RowMaker"]
 

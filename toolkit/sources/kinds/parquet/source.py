@@ -15,10 +15,8 @@ import pyarrow as pa
 from toolkit.errors import UsageError
 from toolkit.format.schema import Kind
 from toolkit.sources.base import PIECE_BYTES, Rows, Slice, Source, Survey, rows_schema
-from toolkit.sources.files import InputFile, ends_with, find_files, group_by_split
 from toolkit.sources.classes import check_label_options
-from toolkit.sources.options import LabelMode
-from toolkit.sources.options import SourceKind, SourceOptions
+from toolkit.sources.files import InputFile, ends_with, find_files, group_by_split
 from toolkit.sources.kinds.parquet.fields import Plan, is_pandas_index, make_plan
 from toolkit.sources.kinds.parquet.files import (
     SUFFIXES,
@@ -33,13 +31,14 @@ from toolkit.sources.kinds.parquet.files import (
     share_of,
 )
 from toolkit.sources.kinds.parquet.rows import RowMaker
-from toolkit.sources.reject import Reject
 from toolkit.sources.names import printable
+from toolkit.sources.options import LabelMode, SourceOptions
+from toolkit.sources.reject import Reject
 from toolkit.sources.skips import FILE_REASONS, Skips
 from toolkit.sources.state import FileState, check_unchanged
 from toolkit.storage.local import storage_errors
 
-__all__ = ["ParquetSource", "looks_like_parquet"]
+__all__ = ["ParquetSource"]
 
 # Path, name, state; first row group, rows to read of each at a time, first row of the file, rows.
 _Payload = tuple[str, str, FileState, int, tuple[int, ...], int, int]
@@ -54,7 +53,6 @@ class ParquetSource(Source):
     """Parquet files, in folders of splits and partitions or not."""
 
     def __init__(self, options: SourceOptions) -> None:
-        options.refuse(SourceKind.PARQUET, "missing", "raw")
         if options.label_mode is LabelMode.IMAGEFOLDER:
             raise UsageError("--label-mode imagefolder means nothing for a source of kind parquet: leave it out")
         check_label_options(options.label_mode, require_labels=options.require_labels, classes=options.classes)
@@ -101,7 +99,6 @@ class ParquetSource(Source):
                 "label_mode": options.label_mode.value,
                 "limit": options.limit,
                 "require_labels": options.require_labels,
-                "source_kind": SourceKind.PARQUET.value,
                 "split": options.split,
             },
             plan=plan,

@@ -19,42 +19,26 @@ from toolkit.errors import SourceError, UsageError
 from toolkit.format.arrays import to_array
 from toolkit.format.schema import TokenEncoding, token_column, token_type
 from toolkit.sources.base import PIECE_BYTES, Rows, Slice, Source, Survey, rows_schema, too_large
-from toolkit.sources.files import InputFile, ends_with, find_files, group_by_split
-from toolkit.sources.options import SourceKind, SourceOptions
-from toolkit.sources.regular import open_file, open_regular
-from toolkit.sources.reject import Reject
+from toolkit.sources.files import ends_with, find_files, group_by_split
+from toolkit.sources.kinds.roxxel.footer import SUFFIXES, RoxxelFile, looks_like_roxxel, read_footer
 from toolkit.sources.names import printable
+from toolkit.sources.options import SourceOptions
+from toolkit.sources.regular import open_regular
+from toolkit.sources.reject import Reject
 from toolkit.sources.skips import FILE_REASONS, Skips
-from toolkit.sources.state import identity
 from toolkit.sources.tokenized import TOKENS, token_array
 from toolkit.storage.local import read_range, storage_errors
 
-__all__ = ["RoxxelSource", "looks_like_roxxel"]
+__all__ = ["RoxxelSource"]
 
-_FOOTER = struct.Struct("<qq8s8s")
-_MAGIC = b"ROXXEL02"
-_SUFFIXES = (".rox",)
 _MOST_VOCABULARY = 1 << 32
 
 _Document = NDArray[np.uint32] | int  # its ids; or how many bytes it has, when these are too many
 
 
 @dataclass(frozen=True, slots=True)
-class _File:
-    """A file as its footer has it."""
-
-    path: str
-    name: str
-    size: int
-    mtime_ns: int
-    dtype: str
-    blocks: int
-    data_bytes: int
-
-
-@dataclass(frozen=True, slots=True)
 class _Payload:
-    file: _File
+    file: RoxxelFile
     first: int
     blocks: int
 
@@ -63,11 +47,6 @@ class RoxxelSource(Source):
     """Files of token ids that Roxxel 0.9 wrote."""
 
     def __init__(self, options: SourceOptions) -> None:
-        options.refuse(
-            SourceKind.ROXXEL,
-            *("label_mode", "require_labels", "classes", "mapping", "columns", "rename", "kinds", "key", "missing"),
-            *("raw", "text_column", "limit"),
-        )
         if options.eos and options.eos_token is None:
             raise UsageError("--eos: the ids are there already; say which of them ends a document with --eos-token ID")
         if options.eos_token is not None and not options.eos_token.isdecimal():
@@ -79,9 +58,9 @@ class RoxxelSource(Source):
         """Read the footers and all ids once: nothing else tells how large they are."""
         options = self._options
         skips = Skips(FILE_REASONS)
-        files = find_files(options, ends_with(_SUFFIXES), looks_like_roxxel, skips)
+        files = find_files(options, ends_with(SUFFIXES), looks_like_roxxel, skips)
         groups = group_by_split(files, options.split)
-        known = {file.path: _read_footer(file) for file in files}
+        known = {file.path: read_footer(file) for file in files}
         most, whole = options.max_value_bytes, self._eos is None
         highest = max((_highest(file, most, whole=whole) for file in known.values()), default=0)
         vocabulary = max(highest, self._eos or 0) + 1
@@ -99,7 +78,6 @@ class RoxxelSource(Source):
                 "eos": self._eos,
                 "exclude": [printable(pattern) for pattern in options.exclude],
                 "include": [printable(pattern) for pattern in options.include],
-                "source_kind": SourceKind.ROXXEL.value,
                 "split": options.split,
             },
         )
@@ -131,7 +109,7 @@ class RoxxelSource(Source):
         payload: _Payload = part.payload  # type: ignore[assignment]
         return printable(payload.file.path)
 
-    def _cut(self, split: str, files: Sequence[_File]) -> Iterator[Slice]:
+    def _cut(self, split: str, files: Sequence[RoxxelFile]) -> Iterator[Slice]:
         number = 0
         for file in files:
             each = max(1, file.data_bytes // max(1, file.blocks))
@@ -143,34 +121,7 @@ class RoxxelSource(Source):
                 number += 1
 
 
-def looks_like_roxxel(path: str) -> bool:
-    """Tell whether a file ends as a ROXXEL02 file does."""
-    with storage_errors("read", path), open_file(path) as file:
-        if file.seek(0, os.SEEK_END) < _FOOTER.size:
-            return False
-        file.seek(-len(_MAGIC), os.SEEK_END)
-        return file.read() == _MAGIC
-
-
-def _read_footer(file: InputFile) -> _File:
-    size, mtime_ns = identity(file.path)
-    shown = printable(file.path)
-    if not looks_like_roxxel(file.path):
-        raise SourceError(f"{shown!r} doesn't end as a ROXXEL02 file does: it is cut short, or another kind of file")
-    with storage_errors("read", file.path), open_file(file.path) as opened:
-        opened.seek(-_FOOTER.size, os.SEEK_END)
-        blocks, data_bytes, name, _ = _FOOTER.unpack(opened.read())
-    if blocks < 0 or data_bytes < 0 or data_bytes + 8 * blocks + _FOOTER.size != size:
-        raise SourceError(
-            f"{shown!r}: its footer says {blocks} blocks and {data_bytes} bytes, which {size} bytes aren't"
-        )
-    text = name.rstrip(b"\0").decode("ascii", "replace")
-    if text not in ("uint8", "uint16", "uint32", "int16", "int32", "int64", "uint64", "int8"):
-        raise SourceError(f"{shown!r}: its values are {text}, which are no token ids")
-    return _File(file.path, file.name, size, mtime_ns, text, blocks, data_bytes)
-
-
-def _highest(file: _File, most: int, *, whole: bool) -> int:
+def _highest(file: RoxxelFile, most: int, *, whole: bool) -> int:
     highest = 0
     for _, ids in _pieces(file, 0, file.blocks, most, whole=whole):
         if ids is not None and len(ids):
@@ -218,7 +169,7 @@ def _cut_documents(payload: _Payload, eos: int, most: int) -> Iterator[tuple[lis
 
 
 def _pieces(
-    file: _File, first: int, blocks: int, most: int, *, whole: bool
+    file: RoxxelFile, first: int, blocks: int, most: int, *, whole: bool
 ) -> Iterator[tuple[list[int], NDArray[np.generic] | None]]:
     """Yield the ids of blocks in pieces of a few MiB, with the number of ids in each block.
 

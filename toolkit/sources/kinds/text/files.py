@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 from toolkit.errors import SourceError
 from toolkit.sources.base import PIECE_BYTES
-from toolkit.sources.regular import open_file, open_regular
-from toolkit.sources.names import printable
-from toolkit.sources.state import identity
 from toolkit.sources.file_bytes import HEAD_BYTES, FileBytes, compression_of, open_bytes
+from toolkit.sources.names import printable
+from toolkit.sources.regular import open_file, open_regular
+from toolkit.sources.state import identity
 from toolkit.storage.local import storage_errors
 
 __all__ = [

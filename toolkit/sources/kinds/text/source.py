@@ -9,16 +9,11 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from toolkit.errors import SourceError, UsageError
+from toolkit.errors import SourceError
 from toolkit.format.arrays import to_array
 from toolkit.format.schema import Column, Kind
 from toolkit.sources.base import PIECE_BYTES, ROW_OVERHEAD_BYTES, Rows, Slice, Source, Survey, rows_schema
 from toolkit.sources.files import InputFile, find_files, group_by_split
-from toolkit.sources.options import SourceKind, SourceOptions
-from toolkit.sources.reject import Reject
-from toolkit.sources.names import is_utf8, printable
-from toolkit.sources.skips import FILE_REASONS, Skips
-from toolkit.sources.state import identity
 from toolkit.sources.kinds.text.files import (
     BYTE_ORDER_MARK,
     LARGEST_BYTES,
@@ -29,17 +24,16 @@ from toolkit.sources.kinds.text.files import (
     read_lines,
     read_whole,
 )
+from toolkit.sources.kinds.text.names import LINES, PACKED, PLAIN, is_lines, is_plain, looks_like_text
+from toolkit.sources.names import is_utf8, printable
+from toolkit.sources.options import SourceOptions
+from toolkit.sources.reject import Reject
+from toolkit.sources.skips import FILE_REASONS, Skips
+from toolkit.sources.state import identity
 
-__all__ = ["TextSource", "looks_like_text"]
+__all__ = ["TextSource"]
 
-_LINES = (".jsonl", ".ndjson", ".json")
-_PLAIN = (".txt", ".text", ".md")
-_PACKED = ("", ".gz", ".bz2", ".xz", ".zst")
-_LINE_SUFFIXES = tuple(stem + packed for stem in _LINES for packed in _PACKED)
-_PLAIN_SUFFIXES = tuple(stem + packed for stem in _PLAIN for packed in _PACKED)
-_SUFFIXES = (*_LINE_SUFFIXES, *_PLAIN_SUFFIXES)
 _TEXT = "text"
-
 
 # The text of a document's bytes, and its key where a field has one.
 _Decoder = Callable[[bytes], tuple[str, str | None]]
@@ -59,11 +53,6 @@ class TextSource(Source):
     """Files named *.jsonl, *.ndjson, *.json (JSON lines) or *.txt, *.text, *.md, plain or .gz, .bz2, .xz or .zst."""
 
     def __init__(self, options: SourceOptions) -> None:
-        options.refuse(
-            SourceKind.TEXT, "label_mode", "require_labels", "classes", "mapping", "columns", "kinds", "missing", "raw"
-        )
-        for one in options.rename:
-            raise UsageError(f"--rename {one}: a source of kind text has the column {_TEXT!r} and no other")
         self._options = options
         self._field = options.text_column or _TEXT
         self._most = min(options.max_value_bytes, LARGEST_BYTES)
@@ -76,13 +65,13 @@ class TextSource(Source):
         for file in files:
             if not looks_like_text(file.name):
                 raise SourceError(
-                    f"{printable(file.path)!r}: a text file is called *{', *'.join(_LINES + _PLAIN)}, with "
-                    f"{', '.join(_PACKED[1:])} behind it when it is compressed: the name says what its lines are"
+                    f"{printable(file.path)!r}: a text file is called *{', *'.join(LINES + PLAIN)}, with "
+                    f"{', '.join(PACKED[1:])} behind it when it is compressed: the name says what its lines are"
                 )
             if not is_utf8(file.name):
                 raise SourceError(f"the file name {printable(file.path)!r} is not valid UTF-8: rename it")
         for file in files:
-            if not file.name.lower().endswith(_PLAIN_SUFFIXES) and is_blank(file.path):
+            if not is_plain(file.name) and is_blank(file.path):
                 skips.add("empty", file.name)
         groups = group_by_split(files, options.split)
         return Survey(
@@ -98,7 +87,6 @@ class TextSource(Source):
                 "include": [printable(pattern) for pattern in options.include],
                 "key": options.key,
                 "limit": options.limit,
-                "source_kind": SourceKind.TEXT.value,
                 "split": options.split,
                 "text_column": self._field,
             },
@@ -134,11 +122,7 @@ class TextSource(Source):
         return part.source
 
     def _decoder(self, part: TextPart) -> _Decoder:
-        return (
-            _decode_text
-            if part.name.lower().endswith(_PLAIN_SUFFIXES)
-            else _line_decoder(self._field, self._options.key)
-        )
+        return _decode_text if is_plain(part.name) else _line_decoder(self._field, self._options.key)
 
     def _cut(self, split: str, files: Sequence[InputFile]) -> Iterator[Slice]:
         """Group small files, cut large plain ones between lines; compressed files and texts stay whole."""
@@ -162,7 +146,7 @@ class TextSource(Source):
 
     def _parts(self, files: Sequence[InputFile]) -> Iterator[TextPart]:
         for file in files:
-            large = file.bytes > self._options.slice_bytes and file.name.lower().endswith(_LINE_SUFFIXES)
+            large = file.bytes > self._options.slice_bytes and is_lines(file.name)
             if large and not is_compressed(file.path):
                 yield from cut_lines(file.path, file.name, self._options.slice_bytes)
             else:
@@ -172,11 +156,6 @@ class TextSource(Source):
         more = f" and {len(parts) - 1} more" if len(parts) > 1 else ""
         payload = _Payload(parts, self._options.limit)
         return Slice(split, number, None, sum(map(_span, parts)), payload, printable(parts[0].name) + more)
-
-
-def looks_like_text(path: str) -> bool:
-    """Tell whether a file is called as text files are: their content doesn't tell."""
-    return path.lower().endswith(_SUFFIXES)
 
 
 class _RowsBuilder:
@@ -215,7 +194,7 @@ def _span(part: TextPart) -> int:
 
 def _documents(part: TextPart, most: int) -> Iterator[tuple[str, int, bytes | None]]:
     """Yield where in the file each document is ("" for a whole one), bytes of the part read so far, and its bytes."""
-    if part.name.lower().endswith(_PLAIN_SUFFIXES):
+    if is_plain(part.name):
         yield "", _span(part), read_whole(part, most)
         return
     for line in read_lines(part, most):

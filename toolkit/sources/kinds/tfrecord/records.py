@@ -20,8 +20,8 @@ from toolkit._native.shards.sums import crc32c
 from toolkit.errors import SourceError
 from toolkit.sources.base import too_large
 from toolkit.sources.inflate import GZIP_OR_ZLIB, InflateError, inflate
-from toolkit.sources.regular import open_file
 from toolkit.sources.names import printable
+from toolkit.sources.regular import open_file
 from toolkit.sources.state import FileState
 from toolkit.storage.local import storage_errors
 

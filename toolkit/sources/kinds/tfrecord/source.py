@@ -24,15 +24,15 @@ from toolkit.sources.base import PIECE_BYTES, ROW_OVERHEAD_BYTES, Rows, Slice, S
 from toolkit.sources.classes import check_class_names
 from toolkit.sources.fields import Chosen, Field, choose_fields, make_column
 from toolkit.sources.files import InputFile, find_files, group_by_split
-from toolkit.sources.options import Missing, SourceKind, SourceOptions
-from toolkit.sources.names import printable
-from toolkit.sources.skips import FILE_REASONS, Skips
-from toolkit.sources.state import FileState, changed, check_unchanged
 from toolkit.sources.kinds.tfrecord.example import Features, NotAnExampleError, Wanted, parser
 from toolkit.sources.kinds.tfrecord.records import RecordFile, is_named_tfrecord, looks_like_tfrecord
 from toolkit.sources.kinds.tfrecord.rows import RowMaker
+from toolkit.sources.names import printable
+from toolkit.sources.options import Missing, SourceOptions
+from toolkit.sources.skips import FILE_REASONS, Skips
+from toolkit.sources.state import FileState, changed, check_unchanged
 
-__all__ = ["TFRecordSource", "looks_like_tfrecord"]
+__all__ = ["TFRecordSource"]
 
 _RAW = "record"
 _TEXTS = (Kind.TEXT, Kind.JSON)
@@ -62,7 +62,6 @@ class TFRecordSource(Source):
     """TFRecord files of tf.train.Example or SequenceExample, or of anything with --tfrecord-raw."""
 
     def __init__(self, options: SourceOptions) -> None:
-        options.refuse(SourceKind.TFRECORD, "label_mode", "require_labels")
         if options.classes is not None:
             check_class_names(options.classes, where="classes", unit="id", first=0)
         self._options = options
@@ -221,7 +220,6 @@ class TFRecordSource(Source):
             "missing": options.missing.value,
             "raw": options.raw,
             "rename": dict(options.rename),
-            "source_kind": SourceKind.TFRECORD.value,
             "split": options.split,
         }
 

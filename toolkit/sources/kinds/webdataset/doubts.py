@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from toolkit.sources.names import printable
 from toolkit.sources.kinds.webdataset.tar import Ending, Tar
+from toolkit.sources.names import printable
 
 __all__ = ["TarDoubts"]
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Collection
 
 from toolkit.format.kinds import Kind
 from toolkit.pipelines.medium import HEAD_BYTES
-from toolkit.sources.payloads import begun_as
 from toolkit.sources.images import is_camera_file
-from toolkit.sources.kinds.webdataset.tar import Member
 from toolkit.sources.kinds.webdataset.parts import column_name, is_known
+from toolkit.sources.kinds.webdataset.tar import Member
+from toolkit.sources.payloads import begun_as
 
 __all__ = ["Looks"]
 

@@ -19,10 +19,10 @@ from toolkit.pipelines.media import medium_of
 from toolkit.pipelines.medium import Medium, UnfitMediumError
 from toolkit.sources.contents import UnfitError, check_json, check_tensor, text_of
 from toolkit.sources.fields import Chosen, Field, choose_fields
+from toolkit.sources.kinds.webdataset.tar import FILE, FOLDER, LINK, SPARSE, Member
+from toolkit.sources.names import printable
 from toolkit.sources.options import SourceOptions, VerifyImages
 from toolkit.sources.payloads import check_payload, named_as
-from toolkit.sources.names import printable
-from toolkit.sources.kinds.webdataset.tar import FILE, FOLDER, LINK, SPARSE, Member
 
 __all__ = [
     "check_labels",

@@ -11,7 +11,7 @@ from typing import cast
 
 import pyarrow as pa
 
-from toolkit.errors import SourceError, UsageError
+from toolkit.errors import SourceError
 from toolkit.format.arrays import to_array
 from toolkit.format.media import stored_medium
 from toolkit.format.schema import Kind
@@ -28,13 +28,6 @@ from toolkit.sources.base import (
 from toolkit.sources.contents import UnfitError
 from toolkit.sources.fields import Chosen, make_column
 from toolkit.sources.files import InputFile, ends_with, find_files, group_by_split
-from toolkit.sources.options import Missing, SourceKind, SourceOptions
-from toolkit.sources.payloads import payload_column
-from toolkit.sources.reject import Reject
-from toolkit.sources.names import printable
-from toolkit.sources.skips import FILE_REASONS, Skips
-from toolkit.sources.state import changed
-from toolkit.sources.kinds.webdataset.tar import Member, Tar, TarFile, is_tar, open_tar
 from toolkit.sources.kinds.webdataset.doubts import TarDoubts
 from toolkit.sources.kinds.webdataset.looks import Looks
 from toolkit.sources.kinds.webdataset.parts import (
@@ -48,10 +41,16 @@ from toolkit.sources.kinds.webdataset.parts import (
     split_name,
     unsafe,
 )
+from toolkit.sources.kinds.webdataset.tar import SUFFIXES, Member, Tar, TarFile, looks_like_tar, open_tar
+from toolkit.sources.names import printable
+from toolkit.sources.options import Missing, SourceOptions
+from toolkit.sources.payloads import payload_column
+from toolkit.sources.reject import Reject
+from toolkit.sources.skips import FILE_REASONS, Skips
+from toolkit.sources.state import changed
 
-__all__ = ["SUFFIXES", "WebDatasetSource", "looks_like_webdataset"]
+__all__ = ["WebDatasetSource"]
 
-SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.zst", ".tzst", ".tar.bz2", ".tbz", ".tbz2", ".tar.xz", ".txz")
 _READ_BYTES = 4 * 1024 * 1024
 _SURVEY_READ_BYTES = 16 * 1024
 _MOST_KEYS = 1_000_000  # of a tar that are remembered, to tell whether the members of a sample lie apart
@@ -98,18 +97,13 @@ class WebDatasetSource(Source):
     """Tars of samples, plain, gzip or zstd."""
 
     def __init__(self, options: SourceOptions) -> None:
-        options.refuse(SourceKind.WEBDATASET, "label_mode", "require_labels", "raw")
-        if options.key is not None:
-            raise UsageError(
-                "--key: the samples of a WebDataset have their keys from the names in the tar: leave it out"
-            )
         self._options = options
 
     def survey(self) -> Survey:
         """Read the headers of all tars, and where names say nothing first bytes; compressed ones are read whole."""
         options = self._options
         skips = Skips(_SKIPPED)
-        files = find_files(options, ends_with(SUFFIXES), looks_like_webdataset, skips)
+        files = find_files(options, ends_with(SUFFIXES), looks_like_tar, skips)
         groups = group_by_split(files, options.split)
         looks = Looks(options.kinds.keys())
         doubts = TarDoubts()
@@ -148,7 +142,6 @@ class WebDatasetSource(Source):
                 "mapping": None if options.mapping is None else dict(options.mapping),
                 "missing": options.missing.value,
                 "rename": dict(options.rename),
-                "source_kind": SourceKind.WEBDATASET.value,
                 "split": options.split,
             },
             warnings=doubts.said(),
@@ -230,17 +223,6 @@ class WebDatasetSource(Source):
             name = printable(os.path.basename(span.tar.path))
             yield Slice(span.split, numbers[span.split], samples, span.read_bytes, payload, name)
             numbers[span.split] += 1
-
-
-def looks_like_webdataset(path: str) -> bool:
-    """Tell whether a file begins as a tar does, compressed or not. Raises StorageError.
-
-    A zstd file is taken at its name's word when the package that reads it is missing.
-    """
-    try:
-        return is_tar(path)
-    except UsageError:
-        return path.lower().endswith(SUFFIXES)
 
 
 def _check_together(tar: Tar, sample: _Sample, seen: dict[str, tuple[int, tuple[str, ...]]]) -> None:

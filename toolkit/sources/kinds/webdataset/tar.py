@@ -13,14 +13,30 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from toolkit.errors import SourceError
-from toolkit.sources.regular import open_regular
-from toolkit.sources.names import printable
-from toolkit.sources.state import FileState, check_unchanged
+from toolkit.errors import SourceError, UsageError
 from toolkit.sources.file_bytes import HEAD_BYTES, Compression, FileBytes, compression_of, open_bytes
+from toolkit.sources.names import printable
+from toolkit.sources.regular import open_regular
+from toolkit.sources.state import FileState, check_unchanged
 from toolkit.storage.local import storage_errors
 
-__all__ = ["FILE", "FOLDER", "LINK", "OTHER", "SPARSE", "Ending", "Member", "Tar", "TarFile", "is_tar", "open_tar"]
+__all__ = [
+    "FILE",
+    "FOLDER",
+    "LINK",
+    "OTHER",
+    "SPARSE",
+    "SUFFIXES",
+    "Ending",
+    "Member",
+    "Tar",
+    "TarFile",
+    "is_tar",
+    "looks_like_tar",
+    "open_tar",
+]
+
+SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.zst", ".tzst", ".tar.bz2", ".tbz", ".tbz2", ".tar.xz", ".txz")
 
 FILE, FOLDER, LINK, SPARSE, OTHER = "file", "folder", "link", "sparse", "other"
 
@@ -245,6 +261,17 @@ def open_tar(path: str, *, chunk_bytes: int, start: int = 0, known: TarFile | No
             _check_same(_identity(fd, path, compression), file)
         finally:
             os.close(fd)
+
+
+def looks_like_tar(path: str) -> bool:
+    """Tell whether a file begins as a tar does, compressed or not. Raises StorageError.
+
+    A zstd file is taken at its name's word when the package that reads it is missing.
+    """
+    try:
+        return is_tar(path)
+    except UsageError:
+        return path.lower().endswith(SUFFIXES)
 
 
 def is_tar(path: str) -> bool:

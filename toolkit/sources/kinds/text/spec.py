@@ -1,0 +1,38 @@
+"""What text files are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from toolkit.sources.kinds.text.names import LINES, PLAIN, looks_like_text
+from toolkit.sources.spec import COMMON, TOKENS, SourceSpec
+
+if TYPE_CHECKING:
+    from toolkit.sources.base import Source
+    from toolkit.sources.options import SourceOptions
+
+__all__ = ["SPEC", "TextSpec"]
+
+
+class TextSpec(SourceSpec):
+    """Files of JSON lines and of plain text."""
+
+    name = "text"
+    title = "text files"
+    sign = f"text by name ({' '.join(LINES + PLAIN)})"
+    survey_text = "files are listed, and large plain ones are read once, to number their lines"
+    accepts = COMMON | TOKENS | {"limit", "key"}
+    is_faint = True  # a list of classes, a README: text lies beside anything
+
+    def looks_like(self, path: str) -> bool:
+        """Tell whether the file is called as text files are."""
+        return looks_like_text(path)
+
+    def make(self, options: SourceOptions) -> Source:
+        """Return what reads them."""
+        from toolkit.sources.kinds.text.source import TextSource
+
+        return TextSource(options)
+
+
+SPEC = TextSpec()
