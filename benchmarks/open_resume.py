@@ -32,6 +32,7 @@ import pyarrow as pa
 
 if TYPE_CHECKING:
     from toolkit.format.shard import ShardRecord
+    from toolkit.storage.store import NewObject
 
 WRITTEN_SHARDS = 1000
 SHARD_SAMPLES = 1000
@@ -67,22 +68,25 @@ def build(target: Path, shards: int, written: int = WRITTEN_SHARDS) -> None:
     """Make a dataset of so many shards at `target`; those beyond `written` are hard links to these."""
     from toolkit.format.commit import Transaction
     from toolkit.format.manifest import Manifest, Split, TableRef
+    from toolkit.format.pin import SHARDS
     from toolkit.format.schema import FORMAT_VERSION, Column, Kind, arrow_schema
     from toolkit.format.tables import encode_schema_table, encode_shard_table
+    from toolkit.storage.local_store import LocalStore
 
     columns = (Column(name="data", kind=Kind.BYTES, arrow_type="binary"),)
     schema = arrow_schema(columns, {"data": pa.binary()}, {})
-    with Transaction(str(target)) as transaction:
+    with Transaction(LocalStore(str(target))) as transaction:
         records: list[ShardRecord] = []
         for number in range(shards):
-            temporary = transaction.shard_temporary(str(number))
             if number < written:
-                record = _write_shard(temporary, schema, number)
+                shard = transaction.new_shard(str(number))
+                record = _write_shard(shard, schema, number)
+                path = transaction.publish_shard(shard, _shard_name(number, record))
             else:
                 record = records[number % written]
-                os.link(target / record.path, temporary)
-            name = f"train-{number:06d}-{record.sha256.hex()[:16]}.arrow"
-            records.append(dataclasses.replace(record, path=transaction.publish_shard(temporary, name)))
+                path = f"{SHARDS}/{_shard_name(number, record)}"
+                os.link(target / record.path, target / path)
+            records.append(dataclasses.replace(record, path=path))
         rows = sum(record.rows for record in records)
         digest = transaction.add_table(encode_shard_table(records))
         split = Split(
@@ -146,14 +150,18 @@ def _spread(seconds: Sequence[float]) -> str:
     return f"{1e3 * statistics.median(seconds):.1f} [{1e3 * min(seconds):.1f}..{1e3 * max(seconds):.1f}]"
 
 
-def _write_shard(path: str, schema: pa.Schema, number: int) -> ShardRecord:
+def _shard_name(number: int, record: ShardRecord) -> str:
+    return f"train-{number:06d}-{record.sha256.hex()[:16]}.arrow"
+
+
+def _write_shard(shard: NewObject, schema: pa.Schema, number: int) -> ShardRecord:
     from toolkit.format.schema import KEY
     from toolkit.format.shard import ShardWriter
 
     keys = [f"{number:06d}/{i:03d}" for i in range(SHARD_SAMPLES)]
     fields = [pa.field(KEY, pa.string(), nullable=False), schema.field("data")]
     values = [pa.array(keys), pa.array([key.encode() for key in keys], pa.binary())]
-    writer = ShardWriter(path, schema)
+    writer = ShardWriter(shard, schema)
     writer.write(pa.RecordBatch.from_arrays(values, schema=pa.schema(fields)))
     return writer.close()
 

@@ -38,6 +38,8 @@ from toolkit.format.shard import ShardWriter
 from toolkit.format.tables import encode_label_table, encode_schema_table, encode_shard_table, sha256
 from toolkit.pack.job import OnExisting, PackJob, PackResult
 from toolkit.pack.run import pack
+from toolkit.storage.local_store import LocalStore
+from toolkit.storage.store import WritableStore
 
 SHARD_BYTES = 64 * 1024
 BATCH_BODY_BYTES = 24 * 1024
@@ -70,7 +72,7 @@ def rows_of(schema: pa.Schema, samples: Samples) -> pa.RecordBatch:
 
 
 def _commit_samples(
-    root: Path,
+    root: Path | WritableStore,
     splits: Mapping[str, Sequence[Samples]],
     *,
     classes: tuple[str, ...] = ("cat", "dog"),
@@ -86,7 +88,7 @@ def _commit_samples(
 
 
 def _commit_rows(
-    root: Path,
+    root: Path | WritableStore,
     splits: Mapping[str, Sequence[Sequence[pa.RecordBatch]]],
     *,
     columns: tuple[Column, ...] | None = None,
@@ -102,7 +104,7 @@ def _commit_rows(
 
 
 def _commit(
-    root: Path,
+    root: Path | WritableStore,
     splits: Mapping[str, Sequence[Sequence[pa.RecordBatch]]],
     columns: tuple[Column, ...],
     schema: pa.Schema,
@@ -110,14 +112,15 @@ def _commit(
     batch_body_bytes: int,
     changes: Mapping[str, Any],
 ) -> str:
-    with Transaction(str(root), replace=True) as transaction:
+    store = LocalStore(str(root)) if isinstance(root, Path) else root
+    with Transaction(store, replace=True) as transaction:
         made = {}
         for name, shards in splits.items():
             records = []
             labels: dict[str, list[int | None]] = {column: [] for column in classes}
             for number, pieces in enumerate(shards):
-                temporary = transaction.shard_temporary(f"{name}-{number}")
-                writer = ShardWriter(temporary, schema, batch_body_bytes=batch_body_bytes)
+                shard = transaction.new_shard(f"{name}-{number}")
+                writer = ShardWriter(shard, schema, batch_body_bytes=batch_body_bytes)
                 try:
                     for piece in pieces:
                         writer.write(piece)
@@ -127,12 +130,12 @@ def _commit(
                 finally:
                     writer.abort()  # nothing behind close()
                 name_on_disk = f"{name}-{number:06d}-{record.sha256.hex()[:16]}.arrow"
-                records.append(replace(record, path=transaction.publish_shard(temporary, name_on_disk)))
+                records.append(replace(record, path=transaction.publish_shard(shard, name_on_disk)))
             rows = sum(record.rows for record in records)
             table = transaction.add_table(encode_shard_table(records))
             made[name] = Split(
                 rows=rows,
-                bytes=sum((root / record.path).stat().st_size for record in records),
+                bytes=sum(record.file_bytes for record in records),
                 labels={
                     column: LabelCounts(
                         counts=tuple(seen.count(i) for i in range(len(classes[column]))), missing=seen.count(None)

@@ -13,6 +13,7 @@ from toolkit.errors import ExistsError, NotFoundError, PinMismatchError
 from toolkit.format.commit import locked
 from toolkit.pack.job import OnExisting, PackJob
 from toolkit.pack.run import pack
+from toolkit.storage.local_store import LocalStore
 
 
 @pytest.fixture
@@ -66,7 +67,7 @@ def test_it_refuses_when_it_could_harm(three: tuple[Path, list[str]], tmp_path: 
     root, _ = three
     with pytest.raises(PinMismatchError, match="no version with the pin"):
         gc(str(root), keep=["0" * 12], delete=True)
-    with locked(str(root)), pytest.raises(ExistsError, match="another pack"):
+    with locked(LocalStore(str(root))), pytest.raises(ExistsError, match="another pack"):
         gc(str(root), delete=True)
     (root / ".journal").mkdir()
     (root / ".journal/job.json").write_text("{}")

@@ -24,6 +24,7 @@ from toolkit.format.commit import Transaction
 from toolkit.format.names import COMMIT_NOTE
 from toolkit.pack.job import OnExisting, PackJob
 from toolkit.pack.run import pack
+from toolkit.storage.local_store import LocalStore
 
 SOURCE = Path(__file__).parents[1] / "golden" / "source"
 STEPS = ("replace", "fsync", "mkdir", "unlink")
@@ -260,9 +261,9 @@ def test_a_kill_at_random_moments(tmp_path: Path) -> None:
 
 
 def test_a_second_writer_is_refused(old: Path) -> None:
-    with Transaction(str(old), replace=True):
+    with Transaction(LocalStore(str(old)), replace=True):
         with pytest.raises(ExistsError, match="another pack is writing"):
-            Transaction(str(old), replace=True)
+            Transaction(LocalStore(str(old)), replace=True)
         with pytest.raises(ExistsError, match="another pack is writing"):
             pack(job(old))
     pack(job(old))
@@ -271,7 +272,8 @@ def test_a_second_writer_is_refused(old: Path) -> None:
 def test_the_lock_of_a_dead_process_is_free(old: Path) -> None:
     code = (
         "import os, signal, sys; from toolkit.format.commit import Transaction\n"
-        "Transaction(sys.argv[1], replace=True); os.kill(os.getpid(), signal.SIGKILL)"
+        "from toolkit.storage.local_store import LocalStore\n"
+        "Transaction(LocalStore(sys.argv[1]), replace=True); os.kill(os.getpid(), signal.SIGKILL)"
     )
     done = subprocess.run([sys.executable, "-c", code, str(old)], timeout=60)
     assert done.returncode == -signal.SIGKILL
@@ -288,8 +290,8 @@ def test_a_lock_file_that_vanishes_while_it_is_taken(tmp_path: Path, monkeypatch
         taken.append(fd)
 
     monkeypatch.setattr(fcntl, "flock", flock)
-    with Transaction(str(tmp_path / "d")), pytest.raises(ExistsError):
-        Transaction(str(tmp_path / "d"))
+    with Transaction(LocalStore(str(tmp_path / "d"))), pytest.raises(ExistsError):
+        Transaction(LocalStore(str(tmp_path / "d")))
 
 
 def test_a_dataset_is_not_overwritten_unasked(old: Path) -> None:
@@ -303,9 +305,9 @@ def test_a_folder_with_other_files_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "d").mkdir()
     (tmp_path / "d" / "thesis.tex").write_text("42")
     with pytest.raises(UsageError, match=r"thesis\.tex"):
-        Transaction(str(tmp_path / "d"), replace=True)
+        Transaction(LocalStore(str(tmp_path / "d")), replace=True)
     with pytest.raises(UsageError, match="is a file"):
-        Transaction(str(tmp_path / "d" / "thesis.tex"))
+        Transaction(LocalStore(str(tmp_path / "d" / "thesis.tex")))
     assert os.listdir(tmp_path / "d") == ["thesis.tex"]
 
 
@@ -317,15 +319,17 @@ def test_stale_temporary_files_are_removed(old: Path) -> None:
 
 
 def test_leaving_without_commit_removes_all_but_finished_shards(tmp_path: Path) -> None:
-    with Transaction(str(tmp_path / "a" / "b")) as transaction:
+    with Transaction(LocalStore(str(tmp_path / "a" / "b"))) as transaction:
         transaction.add_table(b"x")
-        Path(transaction.shard_temporary("train-0")).write_bytes(b"y")
-        transaction.publish_shard(transaction.shard_temporary("train-0"), "train-0.arrow")
-        Path(transaction.shard_temporary("train-000001-0")).write_bytes(b"z")
+        shard = transaction.new_shard("train-000000-0")
+        shard.write(memoryview(b"y"))
+        shard.close()
+        assert transaction.publish_shard(shard, "train-0.arrow") == "shards/train-0.arrow"
+        (tmp_path / "a/b/shards/.tmp-train-000001-0").write_bytes(b"z")
     assert files(tmp_path / "a" / "b") == {"shards/train-0.arrow": b"y"}
-    with Transaction(str(tmp_path / "c" / "d")) as transaction:
+    with Transaction(LocalStore(str(tmp_path / "c" / "d"))) as transaction:
         transaction.add_table(b"x")
-        Path(transaction.shard_temporary("train-000001-0")).write_bytes(b"z")
+        (tmp_path / "c/d/shards/.tmp-train-000001-0").write_bytes(b"z")
     assert not (tmp_path / "c").exists()
 
 

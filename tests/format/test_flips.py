@@ -13,6 +13,7 @@ from toolkit.checks.verify import VerifyResult, verify
 from toolkit.errors import CorruptShardError, CorruptTableError, IntegrityError, PinMismatchError
 from toolkit.format.layout import batch_shape
 from toolkit.format.reader import ShardReader
+from toolkit.storage.local_store import LocalStore
 
 
 @pytest.fixture
@@ -98,7 +99,7 @@ def test_every_byte_of_a_shard(small: Path) -> None:
         flipper.at(place)
         if not body[place]:
             with pytest.raises(CorruptShardError) as caught:
-                ShardReader(str(small), index, 0, shape)
+                ShardReader(LocalStore(str(small)), index, 0, shape)
             assert caught.value.shard == name
             if place % 90:
                 continue

@@ -20,6 +20,7 @@ from toolkit.format.reader import ShardReader, read_failure
 from toolkit.format.shard import BatchPlace, ShardRecord
 from toolkit.format.tables import ShardIndex, encode_shard_table, parse_shard_tables
 from toolkit.loader.dataset.fetch import Fetcher
+from toolkit.storage.local_store import LocalStore
 
 SHAPE = BatchShape(0, np.empty(0, np.int32))
 
@@ -32,25 +33,25 @@ def index_of(**changes: object) -> ShardIndex:
 
 def test_missing_and_of_another_size(tmp_path: Path) -> None:
     with pytest.raises(CorruptShardError, match="shard a: it is missing") as caught:
-        ShardReader(str(tmp_path), index_of(), 0, SHAPE)
+        ShardReader(LocalStore(str(tmp_path)), index_of(), 0, SHAPE)
     assert caught.value.shard == "a"
     (tmp_path / "a").write_bytes(b"abc")
     with pytest.raises(CorruptShardError, match="has 3 bytes, packed were 4"):
-        ShardReader(str(tmp_path), index_of(), 0, SHAPE)
+        ShardReader(LocalStore(str(tmp_path)), index_of(), 0, SHAPE)
 
 
 def test_a_folder_in_a_shards_place(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     with pytest.raises(CorruptShardError, match="no regular file"):
-        ShardReader(str(tmp_path), index_of(), 0, SHAPE)
+        ShardReader(LocalStore(str(tmp_path)), index_of(), 0, SHAPE)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
 def test_permission_denied_is_a_storage_error(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"abcd")
     (tmp_path / "a").chmod(0)
-    with pytest.raises(StorageError, match="can't open"):
-        ShardReader(str(tmp_path), index_of(), 0, SHAPE)
+    with pytest.raises(StorageError, match="can't read"):
+        ShardReader(LocalStore(str(tmp_path)), index_of(), 0, SHAPE)
 
 
 def test_no_descriptor_stays_open(dataset: Path) -> None:

@@ -36,6 +36,7 @@ from toolkit.format.message import parse_batch_message
 from toolkit.format.schema import DIGEST, arrow_schema, image_column, label_column
 from toolkit.format.shard import BATCH_BODY_BYTES, SUMS_KEY, ShardRecord, ShardWriter
 from toolkit.format.sizes import padding_bytes, row_bytes
+from toolkit.storage.background import BackgroundFile
 
 CLASSES = ("cat", "dog")
 COLUMNS = (image_column("image"), label_column("label", "0" * 64))
@@ -51,7 +52,7 @@ def sample(key: str, image: object = b"", label: int | None = 0) -> dict[str, ob
 
 
 def write(path: Path, samples: list[dict[str, object]], **options: int) -> ShardRecord:
-    writer = ShardWriter(str(path), SCHEMA, **options)
+    writer = ShardWriter(BackgroundFile(str(path)), SCHEMA, **options)
     for one in samples:
         writer.write(rows_of(SCHEMA, [one]))
     assert writer.rows == len(samples)
@@ -177,7 +178,7 @@ def schema_of(rows: pa.RecordBatch) -> pa.Schema:
 
 
 def write_pieces(path: Path, pieces: list[pa.RecordBatch], limit: int) -> tuple[ShardRecord, bytes]:
-    writer = ShardWriter(str(path), schema_of(pieces[0]), batch_body_bytes=limit)
+    writer = ShardWriter(BackgroundFile(str(path)), schema_of(pieces[0]), batch_body_bytes=limit)
     for piece in pieces:
         writer.write(piece)
     return writer.close(), path.read_bytes()
@@ -262,12 +263,12 @@ def test_bytes_under_a_null_are_neither_counted_nor_written(tmp_path: Path) -> N
 def test_a_file_that_exists_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "s").write_text("mine")
     with pytest.raises(StorageError, match="can't create"):
-        ShardWriter(str(tmp_path / "s"), SCHEMA)
+        ShardWriter(BackgroundFile(str(tmp_path / "s")), SCHEMA)
     assert (tmp_path / "s").read_text() == "mine"
 
 
 def test_abort_removes_the_file(tmp_path: Path) -> None:
-    writer = ShardWriter(str(tmp_path / "s"), SCHEMA, batch_body_bytes=10)
+    writer = ShardWriter(BackgroundFile(str(tmp_path / "s")), SCHEMA, batch_body_bytes=10)
     for i in range(5):
         writer.write(rows_of(SCHEMA, [sample(f"{i}", b"abc")]))
     writer.abort()
@@ -276,7 +277,7 @@ def test_abort_removes_the_file(tmp_path: Path) -> None:
 
 
 def test_abort_after_close_keeps_the_file(tmp_path: Path) -> None:
-    writer = ShardWriter(str(tmp_path / "s"), SCHEMA)
+    writer = ShardWriter(BackgroundFile(str(tmp_path / "s")), SCHEMA)
     writer.close()
     writer.abort()
     assert os.listdir(tmp_path) == ["s"]

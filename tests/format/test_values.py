@@ -21,6 +21,8 @@ from toolkit.format.schema import DIGEST
 from toolkit.format.shard import BATCH_BODY_BYTES, ShardWriter
 from toolkit.format.tables import encode_shard_table, parse_shard_tables
 from toolkit.format.values import DamagedValueError, python_value, read_rows
+from toolkit.storage.background import BackgroundFile
+from toolkit.storage.local_store import LocalStore
 
 
 def write(
@@ -28,10 +30,10 @@ def write(
 ) -> tuple[pa.Schema, list[tuple[int, Body]]]:
     """Return the shard's schema, and the first row and body of each record batch."""
     schema = rows.schema.insert(1, pa.field(DIGEST, pa.binary(16), nullable=False))
-    writer = ShardWriter(str(folder / "shard"), schema, batch_body_bytes=limit)
+    writer = ShardWriter(BackgroundFile(str(folder / "shard")), schema, batch_body_bytes=limit)
     writer.write(rows)
     index = parse_shard_tables([("t", encode_shard_table([replace(writer.close(), path="shard")]))])
-    reader = ShardReader(str(folder), index, 0, batch_shape(schema))
+    reader = ShardReader(LocalStore(str(folder)), index, 0, batch_shape(schema))
     return schema, [(int(index.batch_start[i]), reader.body(i)) for i in range(len(index.batch_shard))]
 
 

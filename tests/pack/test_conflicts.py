@@ -26,6 +26,7 @@ from toolkit.pack.conflicts import KeyConflicts
 from toolkit.pack.job import KeyConflict, OnExisting, PackJob
 from toolkit.pack.journal import Journal
 from toolkit.pack.run import pack
+from toolkit.storage.local_store import LocalStore
 
 SHARD_BYTES = 64 * 1024
 
@@ -235,4 +236,4 @@ def test_a_source_that_changes_between_the_passes_is_refused(tmp_path: Path, mon
     with pytest.raises(SourceError, match="changed during the pack: run it again"):
         pack(job(source, tmp_path / "ds", key=None, on_existing=OnExisting.APPEND))
     assert keys(tmp_path / "ds") == [f"ant/{i:04d}.jpg" for i in range(3)]
-    assert Journal(str(tmp_path / "ds"), stage=True).finished()
+    assert Journal(LocalStore(str(tmp_path / "ds")), stage=True).finished()

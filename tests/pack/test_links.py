@@ -18,6 +18,7 @@ from toolkit.format.commit import Transaction, remove_temporaries
 from toolkit.pack.job import KeyConflict, OnExisting, PackJob
 from toolkit.pack.run import pack
 from toolkit.storage.local import temporary_name, write_durable
+from toolkit.storage.local_store import LocalStore
 
 HEX = "0123456789abcdef" * 4
 
@@ -77,12 +78,12 @@ def test_a_linked_folder_is_refused_and_left_alone(
     (source / "a/new.jpg").write_bytes(encode(picture(99)))
 
     def abandoned() -> None:
-        with Transaction(str(dataset), replace=True):
+        with Transaction(LocalStore(str(dataset)), replace=True):
             pass
 
     acts: dict[str, Callable[[], object]] = {
         "gc": lambda: gc(str(dataset), delete=True),
-        "temporaries": lambda: remove_temporaries(str(dataset)),
+        "temporaries": lambda: remove_temporaries(LocalStore(str(dataset))),
         "overwrite": lambda: pack(job(source, dataset)),
         "append": lambda: pack(job(source, dataset, OnExisting.APPEND)),
         "abort": abandoned,

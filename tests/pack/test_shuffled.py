@@ -37,6 +37,7 @@ from toolkit.pack.slices import SlicePacker
 from toolkit.pack.stage import Stage
 from toolkit.sources.base import Rows, Slice, Survey, rows_schema
 from toolkit.sources.shuffle import shuffled as order_of
+from toolkit.storage.local_store import LocalStore
 
 SHARD_BYTES = 64 * 1024
 COUNT = 300
@@ -166,7 +167,7 @@ def test_any_type_survives_the_stage(data: st.DataObject) -> None:
         patch.setattr(shuffled, "_PLACES", data.draw(st.sampled_from([1, 7, 1 << 20])))
         patch.setattr(shuffled, "_OPEN_FILES", data.draw(st.sampled_from([1, 2])))
         (Path(folder) / ".journal").mkdir()
-        stage = Stage(folder)
+        stage = Stage(LocalStore(folder))
         schema = arrow_schema(survey.columns, survey.types, {})
         packer = SlicePacker(source, schema, stage, stage.journal, data.draw(st.sampled_from([64, 1 << 16])))
         results = [packer.pack(part) for part in survey.slices]

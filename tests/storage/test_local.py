@@ -10,13 +10,13 @@ import pytest
 
 from toolkit.errors import StorageError
 from toolkit.storage.local import (
-    TEMPORARY_PREFIX,
     fsync_directory,
     read_range,
     storage_errors,
     temporary_name,
     write_durable,
 )
+from toolkit.storage.store import TEMPORARY_PREFIX
 
 
 @pytest.mark.parametrize("data", [b"", b"x", bytes(3_000_000)])

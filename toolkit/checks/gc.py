@@ -14,8 +14,9 @@ from toolkit.format.names import FOLDERS, is_own
 from toolkit.format.pin import MANIFESTS, REPORTS, TABLES, Version, resolve
 from toolkit.pack.journal import Journal
 from toolkit.pack.note import CommitNote
-from toolkit.storage.folders import list_folder, remove_files
+from toolkit.storage.local_store import LocalStore
 from toolkit.storage.places import local_path
+from toolkit.storage.store import WritableStore
 
 __all__ = ["GcResult", "gc"]
 
@@ -49,8 +50,9 @@ def gc(dataset: str | os.PathLike[str], *, keep: Sequence[str] = (), delete: boo
     """
     root = local_path(os.fspath(dataset), "toolkit gc works on a local folder")
     resolve(root)  # no dataset there: say so before a lock file is made
-    with locked(root):
-        journal, note = Journal(root), CommitNote(root)
+    store = LocalStore(root)
+    with locked(store):
+        journal, note = Journal(store), CommitNote(store)
         if journal.is_there() and not journal.is_refused() and note.current() is None:
             raise ExistsError(
                 f"{root!r} holds an unfinished pack: run it again to finish it, or give it up: "
@@ -58,7 +60,7 @@ def gc(dataset: str | os.PathLike[str], *, keep: Sequence[str] = (), delete: boo
             )
         versions = {version.pin: version for version in (resolve(root), *(resolve(f"{root}@sha256:{p}") for p in keep))}
         named = {name for version in versions.values() for name in _files(version)}
-        found = {folder: list_folder(os.path.join(root, folder)) for folder in FOLDERS}
+        found = {folder: store.entries(folder) for folder in FOLDERS}
         garbage, foreign, nbytes = [], [], 0
         for folder, entries in found.items():
             for one in entries:
@@ -71,10 +73,10 @@ def gc(dataset: str | os.PathLike[str], *, keep: Sequence[str] = (), delete: boo
                     garbage.append(name)
                     nbytes += one.bytes
         if delete:
-            remove_temporaries(root)
+            remove_temporaries(store)
             journal.discard()
             note.remove()
-            _remove(root, garbage)
+            _remove(store, garbage)
     return GcResult(kept=tuple(versions), files=tuple(garbage), foreign=tuple(foreign), bytes=nbytes, deleted=delete)
 
 
@@ -92,8 +94,7 @@ def _is_report_of(name: str, versions: dict[str, Version]) -> bool:
     return folder == REPORTS and file.partition(".")[0] in versions
 
 
-def _remove(root: str, names: Sequence[str]) -> None:
+def _remove(store: WritableStore, names: Sequence[str]) -> None:
     # Manifests go first: a kill in between leaves no manifest whose files are missing.
     for folder in FOLDERS:
-        start = f"{folder}/"
-        remove_files(os.path.join(root, folder), [name.removeprefix(start) for name in names if name.startswith(start)])
+        store.delete([name for name in names if name.startswith(f"{folder}/")], durable=True)

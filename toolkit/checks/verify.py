@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import contextlib
 import hashlib
 import os
@@ -17,7 +16,7 @@ import pyarrow as pa
 
 from toolkit._native.shards.body import CHUNK_BYTES, READ_OK
 from toolkit.checks.verify_samples import KeyLog, SampleChecks
-from toolkit.errors import CorruptShardError, StorageError
+from toolkit.errors import CorruptShardError, NotFoundError, StorageError
 from toolkit.format.layout import batch_shape, column_layouts
 from toolkit.format.pin import resolve
 from toolkit.format.reader import ShardReader, read_failure
@@ -28,7 +27,7 @@ from toolkit.loader.api import Dataset, open
 from toolkit.pipelines.image.formats import DEFAULT_MAX_PIXELS
 from toolkit.pipelines.media import Held, held_medium, medium_of
 from toolkit.processors import processors
-from toolkit.storage.local import storage_errors
+from toolkit.storage.store import pieces
 
 __all__ = ["Finding", "VerifyResult", "verify"]
 
@@ -184,6 +183,7 @@ class _SplitCheck:
         """`keys`: where they are put when everything is checked; `max_pixels`: of pictures to decode; None: none."""
         self._cancelled = cancelled
         self.dataset = dataset
+        self._store = dataset.stored.parts[0].version.store
         self._layouts = column_layouts(dataset.schema)
         self._shape = batch_shape(dataset.schema)
         classes = {name: len(names) for name, names in dataset.class_names.items()}
@@ -199,7 +199,7 @@ class _SplitCheck:
         """Check one shard."""
         index = self.dataset.index
         try:
-            reader = ShardReader(self.dataset.root, index, shard, self._shape)
+            reader = ShardReader(self._store, index, shard, self._shape)
         except CorruptShardError as error:
             return [self._finding(shard, "file", str(error))]
         except StorageError as error:
@@ -216,7 +216,7 @@ class _SplitCheck:
         if self._full and not findings:
             findings += self._file_hash(shard)
         if self._full and not findings:
-            what = frame_fault(self.dataset.files[shard], index, shard, self.dataset.schema)
+            what = frame_fault(self._store, index, shard, self.dataset.schema)
             if what is None and tokens != index.shard_tokens[shard]:
                 what = f"it holds {tokens} tokens, its shard table says {index.shard_tokens[shard]}"
             if what is not None:
@@ -308,13 +308,13 @@ class _SplitCheck:
         return f"shard {reader.path}, row {row}, key {key!r}"
 
     def _file_hash(self, shard: int) -> list[Finding]:
-        path = self.dataset.files[shard]
         digest = hashlib.sha256()
         try:
-            with storage_errors("read", path), builtins.open(path, "rb", buffering=0) as file:
-                while not self._cancelled.is_set() and (piece := file.read(_READ_BYTES)):
-                    digest.update(piece)
-        except StorageError as error:
+            for piece in pieces(self._store, self.dataset.index.shard_path(shard), _READ_BYTES):
+                if self._cancelled.is_set():
+                    break
+                digest.update(piece)
+        except (NotFoundError, StorageError) as error:
             return [self._finding(shard, "file", str(error), kind="storage")]
         if digest.digest() == self.dataset.index.sha256[shard].as_py():
             return []

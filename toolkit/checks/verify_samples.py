@@ -8,7 +8,6 @@ from __future__ import annotations
 import bisect
 import contextlib
 import os
-import tempfile
 import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,6 +18,7 @@ from typing import Self
 import numpy as np
 import pyarrow as pa
 
+from toolkit.errors import StorageError
 from toolkit.format.arrays import numbers, valid_rows, value_offsets
 from toolkit.format.digest import sample_digests
 from toolkit.format.key_hashes import key_hash
@@ -26,6 +26,7 @@ from toolkit.format.key_repeats import find_repeats
 from toolkit.format.manifest import LabelCounts
 from toolkit.format.schema import DIGEST, KEY, Column, Kind, TokenEncoding
 from toolkit.storage.local import storage_errors
+from toolkit.storage.scratch import scratch_folder, written
 
 __all__ = ["Fault", "KeyLog", "SampleChecks"]
 
@@ -113,10 +114,11 @@ class KeyLog:
         self._lock = threading.Lock()
         self._starts = [0]
         self._places: list[tuple[str, int]] = []  # split and row of the first key of each run
-        with storage_errors("write", tempfile.gettempdir()):
-            self._folder = tempfile.TemporaryDirectory(prefix="toolkit-verify-")
-            self._path = os.path.join(self._folder.name, "keys")
-            self._file = open(self._path, "wb")  # noqa: SIM115 - closed by __exit__
+        with contextlib.ExitStack() as opened:
+            self._folder = opened.enter_context(scratch_folder(prefix="toolkit-verify-"))
+            self._path = os.path.join(self._folder, "keys")
+            self._file = opened.enter_context(written(self._path))
+            self._opened = opened.pop_all()
 
     def __enter__(self) -> Self:
         return self
@@ -124,9 +126,8 @@ class KeyLog:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with contextlib.suppress(OSError):  # a full disk was told already
-            self._file.close()
-        self._folder.cleanup()
+        with contextlib.suppress(StorageError):  # a full disk was told already
+            self._opened.close()
 
     def add(self, split: str, first_row: int, keys: Sequence[str]) -> None:
         """Add the keys of a run of rows of a split. Raises StorageError."""
@@ -140,7 +141,7 @@ class KeyLog:
         """Yield split and row of a key that came before, and split and row where it did. Raises StorageError."""
         with storage_errors("write", self._path):
             self._file.flush()
-        found = find_repeats([self._path], self._folder.name)
+        found = find_repeats([self._path], self._folder)
         for row, first in zip(found.rows.tolist(), found.firsts.tolist(), strict=True):
             yield *self._place(row), *self._place(first)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import sys
 from collections.abc import Collection
@@ -345,13 +344,10 @@ def _plan(job: PackJob, *, json: bool, quiet: bool) -> None:
 
 def _current_pin(dataset: str) -> str | None:
     """Return the pin of the dataset's current version, or None where there is none that can be read as one."""
-    from toolkit.format.pin import MANIFEST, MANIFEST_BYTES
-    from toolkit.storage.local import read_file
+    from toolkit.format.pin import current_pin
+    from toolkit.storage.local_store import LocalStore
 
-    try:
-        return hashlib.sha256(read_file(os.path.join(dataset, MANIFEST), MANIFEST_BYTES)).hexdigest()
-    except OSError:
-        return None
+    return current_pin(LocalStore(dataset))
 
 
 def _note_split(job: PackJob, splits: Collection[str]) -> None:

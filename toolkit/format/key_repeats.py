@@ -7,16 +7,15 @@ leading bits, so that equal ones meet in one file. What is found takes 16 bytes 
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from toolkit.format.key_hashes import HASH_BYTES, Hashes, key_hash, mapped, mapped_hashes
-from toolkit.storage.local import TEMPORARY_PREFIX, new_file, storage_errors
+from toolkit.format.key_hashes import HASH_BYTES, Hashes, key_hash, mapped_hashes
+from toolkit.storage.mapped import mapped
+from toolkit.storage.scratch import append, file_bytes, read_whole, scratch_folder, take_whole, written
 
 __all__ = ["KnownKeys", "Repeats", "find_repeats", "first_repeat"]
 
@@ -64,7 +63,7 @@ class KnownKeys:
     def __init__(self, paths: Sequence[str], folder: str) -> None:
         """Sort what is in `paths`, as find_repeats() takes them, into a file in `folder`."""
         path = os.path.join(folder, "keys.sorted")
-        with storage_errors("write", path), new_file(path) as file:
+        with written(path) as file:
             for hashes, _ in _parts(paths, folder):
                 file.write(np.sort(hashes[:, 0]).data)
         self._words = np.frombuffer(mapped(path), np.uint64)
@@ -77,22 +76,20 @@ class KnownKeys:
 
 def _parts(paths: Sequence[str], folder: str) -> Iterator[tuple[Hashes, _Numbers]]:
     """Yield all hashes with their rows, ascending, in parts: equal ones together, the least first words first."""
-    with storage_errors("read", folder):
-        rows = sum(os.path.getsize(path) for path in paths) // HASH_BYTES
-        if rows <= _ROWS_AT_A_TIME:
-            words = [np.empty(0, np.uint64), *(np.fromfile(path, np.uint64) for path in paths)]
-            yield np.concatenate(words).reshape(-1, 2), np.arange(rows)
-            return
-    with storage_errors("write", folder), tempfile.TemporaryDirectory(prefix=TEMPORARY_PREFIX, dir=folder) as made:
-        files = [Path(made, str(number)) for number in range(-(-rows // _ROWS_AT_A_TIME))]
+    rows = sum(map(file_bytes, paths)) // HASH_BYTES
+    if rows <= _ROWS_AT_A_TIME:
+        words = b"".join(map(read_whole, paths))
+        yield np.frombuffer(words, np.uint64).reshape(-1, 2), np.arange(rows)
+        return
+    with scratch_folder(folder) as made:
+        files = [os.path.join(made, str(number)) for number in range(-(-rows // _ROWS_AT_A_TIME))]
         _spread(paths, files)
         for file in files:
-            found = np.fromfile(file, np.uint64).reshape(-1, _HASH_AND_ROW)
-            file.unlink()
+            found = np.frombuffer(take_whole(file), np.uint64).reshape(-1, _HASH_AND_ROW)
             yield found[:, :2], found[:, 2].astype(np.int64)
 
 
-def _spread(paths: Sequence[str], files: Sequence[Path]) -> None:
+def _spread(paths: Sequence[str], files: Sequence[str]) -> None:
     """Write each hash, with its row, to the file that its leading bits name."""
     row = 0
     for path in paths:
@@ -107,8 +104,7 @@ def _spread(paths: Sequence[str], files: Sequence[Path]) -> None:
             order = np.argsort(home, kind="stable")
             ends = np.searchsorted(home[order], np.arange(len(files)), side="right").tolist()
             for file, first, last in zip(files, [0, *ends], ends, strict=False):
-                with file.open("ab") as out:
-                    out.write(rows[order[first:last]].data)
+                append(file, rows[order[first:last]].data)
 
 
 def _repeats_in(hashes: Hashes, numbers: _Numbers) -> Repeats:

@@ -6,28 +6,22 @@ import os
 import re
 from dataclasses import dataclass
 
-from toolkit.errors import (
-    CorruptTableError,
-    NotFoundError,
-    PinMismatchError,
-    StorageError,
-    UsageError,
-    did_you_mean,
-)
+from toolkit.errors import CorruptTableError, NotFoundError, PinMismatchError, StorageError, UsageError
 from toolkit.format.manifest import Manifest, parse_manifest
 from toolkit.format.tables import sha256
-from toolkit.storage.local import NoFileError, read_file, storage_errors
-from toolkit.storage.places import local_path
+from toolkit.storage.local_store import find_local
+from toolkit.storage.store import NoObjectError, Store
+from toolkit.storage.stores import open_store
 
 __all__ = [
     "JOURNAL",
     "MANIFEST",
     "MANIFESTS",
-    "MANIFEST_BYTES",
     "REPORTS",
     "SHARDS",
     "TABLES",
     "Version",
+    "current_pin",
     "holds_dataset",
     "read_table",
     "resolve",
@@ -41,18 +35,23 @@ SHARDS = "shards"
 JOURNAL = ".journal"
 REPORTS = "reports"
 _SHORTEST_PREFIX = 12
-MANIFEST_BYTES = 256 << 20  # the counts of ten million classes
+_MANIFEST_BYTES = 256 << 20  # the counts of ten million classes
 _TABLE_BYTES = 4 << 30  # ten million shards
 _PIN = re.compile(r"(?P<path>.*)@sha256:(?P<hex>[^@/]*)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A version of a dataset: its folder, pin and manifest."""
+    """A version of a dataset: where it lies, its pin and its manifest."""
 
-    root: str
+    store: Store
     pin: str
     manifest: Manifest
+
+    @property
+    def root(self) -> str:
+        """The dataset's folder, as an absolute path; or its URL."""
+        return self.store.location
 
 
 def split_pin(reference: str) -> tuple[str, str | None]:
@@ -79,86 +78,91 @@ def resolve(reference: str | os.PathLike[str]) -> Version:
         FormatError, CorruptTableError: As parse_manifest.
     """
     path, prefix = split_pin(os.fspath(reference))
-    path = local_path(path, "copy the dataset's folder here, and give that")
-    root, file = _locate(path, prefix)
-    with storage_errors("read", file):
-        try:
-            data = read_file(file, MANIFEST_BYTES)
-        except NoFileError as error:
-            raise CorruptTableError(f"{file} is no manifest: {error.strerror}") from error
+    store, name = _locate(path, prefix)
+    place = store.place(name)
+    try:
+        data = store.read(name, _MANIFEST_BYTES)
+    except NoObjectError as error:
+        raise CorruptTableError(f"{place} is no manifest: {error.reason}") from error
     pin = sha256(data)
     if prefix is not None and not pin.startswith(prefix):
-        raise PinMismatchError(f"{file} has sha256 {pin}, not the pin {prefix}: it was changed after it was packed")
-    if not os.path.exists(os.path.join(root, MANIFESTS, f"{pin}.json")):
+        raise PinMismatchError(f"{place} has sha256 {pin}, not the pin {prefix}: it was changed after it was packed")
+    if store.info(f"{MANIFESTS}/{pin}.json") is None:
         raise PinMismatchError(
-            f"{file} has sha256 {pin}, which is no committed version: it was changed by hand. "
-            f"Open a version by its pin, or copy it back: {_versions_text(root)}"
+            f"{place} has sha256 {pin}, which is no committed version: it was changed by hand. "
+            f"Open a version by its pin, or copy it back: {_versions_text(store)}"
         )
-    return Version(root=os.path.abspath(root), pin=pin, manifest=parse_manifest(data, file))
+    return Version(store=store, pin=pin, manifest=parse_manifest(data, place))
+
+
+def current_pin(store: Store) -> str | None:
+    """Return the pin of a dataset's current version, or None where there is nothing that can be read as one."""
+    try:
+        return sha256(store.read(MANIFEST, _MANIFEST_BYTES))
+    except (NotFoundError, StorageError):
+        return None
 
 
 def holds_dataset(reference: str) -> bool:
     """Tell whether a path, with or without a pin, looks like that of a dataset, or of one whose pack isn't finished."""
     match = _PIN.fullmatch(reference)
-    root = reference if match is None or os.path.lexists(reference) else match["path"]
-    if os.path.isfile(root):
-        folder = os.path.dirname(os.path.abspath(root))
-        root = os.path.dirname(folder) if os.path.basename(folder) == MANIFESTS else folder
-
-    def has(*names: str) -> bool:
-        return os.path.exists(os.path.join(root, *names))
-
-    return has(SHARDS) and ((has(MANIFEST) and has(MANIFESTS)) or has(JOURNAL, "job.json"))
+    found = find_local(reference) or (None if match is None else find_local(match["path"]))
+    if found is None:
+        return False
+    store, _ = _rooted(*found)
+    finished = store.info(MANIFEST) is not None and store.info(MANIFESTS) is not None
+    return store.info(SHARDS) is not None and (finished or store.info(f"{JOURNAL}/job.json") is not None)
 
 
 def read_table(version: Version, digest: str) -> bytes:
     """Return the bytes of tables/<digest>.arrow, checked against that sha256."""
-    path = os.path.join(version.root, TABLES, f"{digest}.arrow")
+    name = f"{TABLES}/{digest}.arrow"
+    place = version.store.place(name)
     try:
-        data = read_file(path, _TABLE_BYTES)
-    except NoFileError as error:
-        raise CorruptTableError(f"{path} is no table: {error.strerror}") from error
-    except FileNotFoundError as error:
-        raise CorruptTableError(f"{path} is missing: copy the whole dataset folder again") from error
-    except OSError as error:
-        raise StorageError(f"can't read {path}: {error.strerror}") from error
+        data = version.store.read(name, _TABLE_BYTES)
+    except NoObjectError as error:
+        raise CorruptTableError(f"{place} is no table: {error.reason}") from error
+    except NotFoundError as error:
+        raise CorruptTableError(f"{place} is missing: copy the whole dataset folder again") from error
     if sha256(data) != digest:
-        raise CorruptTableError(f"{path} has sha256 {sha256(data)}, not its name: copy or pack the dataset again")
+        raise CorruptTableError(f"{place} has sha256 {sha256(data)}, not its name: copy or pack the dataset again")
     return data
 
 
-def _locate(path: str, prefix: str | None) -> tuple[str, str]:
-    """Return the dataset's folder and the manifest file to read."""
-    if os.path.isfile(path):
-        folder = os.path.dirname(os.path.abspath(path))
-        return (os.path.dirname(folder) if os.path.basename(folder) == MANIFESTS else folder), path
-    if not os.path.isdir(path):
-        parent = os.path.dirname(os.path.abspath(path))
-        siblings = os.listdir(parent) if os.path.isdir(parent) else []
-        raise NotFoundError(f"no dataset at {path!r}.{did_you_mean(os.path.basename(path), siblings)}")
-    current = os.path.join(path, MANIFEST)
+def _locate(path: str, prefix: str | None) -> tuple[Store, str]:
+    """Return the store of a dataset, and the manifest to read."""
+    store, name = _rooted(*open_store(path))
+    if name:
+        return store, name
     if prefix is None:
-        if not os.path.exists(current):
+        if store.info(MANIFEST) is None:
             raise NotFoundError(f"{path!r} has no {MANIFEST}: it isn't a dataset, or its pack did not finish")
-        return path, current
-    matches = [pin for pin in _versions(path) if pin.startswith(prefix)]
+        return store, MANIFEST
+    matches = [pin for pin in _versions(store) if pin.startswith(prefix)]
     if len(matches) == 1:
-        return path, os.path.join(path, MANIFESTS, f"{matches[0]}.json")
+        return store, f"{MANIFESTS}/{matches[0]}.json"
     if len(matches) > 1:
         raise UsageError(f"the pin {prefix} fits {len(matches)} versions of {path!r}: give more digits")
-    if not os.path.isdir(os.path.join(path, MANIFESTS)):
+    if store.info(MANIFESTS) is None:
         raise NotFoundError(f"{path!r} has no {MANIFESTS} folder: it isn't a dataset, or its pack did not finish")
-    raise PinMismatchError(f"{path!r} has no version with the pin {prefix}. {_versions_text(path)}")
+    raise PinMismatchError(f"{path!r} has no version with the pin {prefix}. {_versions_text(store)}")
 
 
-def _versions(root: str) -> list[str]:
-    folder = os.path.join(root, MANIFESTS)
-    names = os.listdir(folder) if os.path.isdir(folder) else []
+def _rooted(store: Store, name: str) -> tuple[Store, str]:
+    """Return the dataset's store for a manifest in its folder of them; anything else as it is."""
+    folder, slash, last = store.location.rpartition("/")
+    if name and last == MANIFESTS:
+        return open_store(folder or slash)[0], f"{MANIFESTS}/{name}"
+    return store, name
+
+
+def _versions(store: Store) -> list[str]:
+    names = [one.name for one in store.entries(MANIFESTS, follow=True)]
     return sorted(name.removesuffix(".json") for name in names if re.fullmatch(r"[0-9a-f]{64}\.json", name))
 
 
-def _versions_text(root: str) -> str:
-    versions = _versions(root)
+def _versions_text(store: Store) -> str:
+    versions = _versions(store)
     if not versions:
         return "It has no versions at all."
     shown = ", ".join(pin[:_SHORTEST_PREFIX] for pin in versions[:5])

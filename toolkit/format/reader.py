@@ -6,7 +6,6 @@ import base64
 import binascii
 import enum
 import hashlib
-import os
 
 import numpy as np
 
@@ -17,15 +16,14 @@ from toolkit._native.shards.body import (
     READ_RANGE,
     READ_TEXT,
     Body,
-    ShardMap,
 )
-from toolkit._native.shards.locate import FileIdentity
-from toolkit.errors import CorruptShardError, StorageError, UsageError, did_you_mean
+from toolkit.errors import CorruptShardError, NotFoundError, UsageError, did_you_mean
 from toolkit.format.layout import BatchShape
 from toolkit.format.message import BatchMessage, parse_batch_message
 from toolkit.format.shard import SUMS_KEY
 from toolkit.format.tables import ShardIndex
-from toolkit.storage.local import NoFileError, open_regular, read_range
+from toolkit.storage.mapped import ShardFile
+from toolkit.storage.store import NoObjectError, Store, local_path_of
 
 __all__ = ["ShardReader", "Verify", "read_failure"]
 
@@ -73,36 +71,30 @@ class ShardReader:
     """
 
     def __init__(
-        self, root: str, index: ShardIndex, shard: int, shape: BatchShape, verify: Verify = Verify.TOUCH
+        self, store: Store, index: ShardIndex, shard: int, shape: BatchShape, verify: Verify = Verify.TOUCH
     ) -> None:
-        """Open shard number `shard` of `index` below the dataset folder `root`; `shape` is of its record batches.
+        """Open shard number `shard` of `index` in the dataset's store; `shape` is of its record batches.
 
         The index is one that was checked (toolkit.format.contents).
 
         Raises:
             CorruptShardError: It is missing, has another size, or other metadata than when it was packed.
             StorageError: The file system refuses.
+            UsageError: The store has no local files.
         """
         self.path = index.shard_path(shard)
-        self._file = os.path.join(root, self.path)
         self._index = index
         self._shape = shape
         self._remember = verify is Verify.TOUCH
         self._first = int(index.shard_first_batch[shard])
         self._last = int(index.shard_first_batch[shard + 1])
         expected = int(index.shard_bytes[shard])
-        fd = self._open()
-        try:
-            stat = os.fstat(fd)
-            if stat.st_size != expected:
-                raise self._corrupt(f"it has {stat.st_size} bytes, packed were {expected}")
-            self.identity = FileIdentity(os.fsencode(self._file), stat)
-            self._messages = self._read_nonbody(fd, expected, index.nonbody_sha256[shard].as_py())
-            self._map = ShardMap(fd, expected)
-        except OSError as error:
-            raise StorageError(f"can't read {self._file}: {error.strerror}") from error
-        finally:
-            os.close(fd)
+        with self._open(local_path_of(store, self.path)) as file:
+            if file.bytes != expected:
+                raise self._corrupt(f"it has {file.bytes} bytes, packed were {expected}")
+            self.identity = file.identity
+            self._messages = self._read_nonbody(file, expected, index.nonbody_sha256[shard].as_py())
+            self._map = file.map()
         self._bodies: dict[int, Body] = {}
 
     def body(self, batch: int) -> Body:
@@ -119,17 +111,15 @@ class ShardReader:
         if self.identity.rewritten():
             raise self._corrupt("it was changed while it was open")
 
-    def _open(self) -> int:
+    def _open(self, path: str) -> ShardFile:
         try:
-            return open_regular(self._file)
-        except FileNotFoundError as error:
+            return ShardFile(path)
+        except NotFoundError as error:
             raise self._corrupt("it is missing") from error
-        except NoFileError as error:
+        except NoObjectError as error:
             raise self._corrupt("it is no regular file") from error
-        except OSError as error:
-            raise StorageError(f"can't open {self._file}: {error.strerror}") from error
 
-    def _read_nonbody(self, fd: int, size: int, expected: bytes) -> list[bytes]:
+    def _read_nonbody(self, file: ShardFile, size: int, expected: bytes) -> list[bytes]:
         """Read everything outside the bodies, check its hash, and return each batch's message metadata."""
         digest = hashlib.sha256()
         messages = []
@@ -137,12 +127,12 @@ class ShardReader:
         for batch in range(self._first, self._last):
             offset, metadata_bytes = int(self._index.batch_offset[batch]), int(self._index.batch_metadata_bytes[batch])
             for start in range(position, offset, _PIECE_BYTES):  # of any length, in a file with holes
-                digest.update(read_range(fd, start, min(_PIECE_BYTES, offset - start)))
-            messages.append(read_range(fd, offset, metadata_bytes))
+                digest.update(file.read_range(start, min(_PIECE_BYTES, offset - start)))
+            messages.append(file.read_range(offset, metadata_bytes))
             digest.update(messages[-1])
             position = offset + metadata_bytes + int(self._index.batch_body_bytes[batch])
         for start in range(position, size, _PIECE_BYTES):
-            digest.update(read_range(fd, start, min(_PIECE_BYTES, size - start)))
+            digest.update(file.read_range(start, min(_PIECE_BYTES, size - start)))
         if digest.digest() != expected:
             raise self._corrupt("its schema, batch metadata or footer has changed since it was packed")
         return messages

@@ -19,7 +19,7 @@ from toolkit.format.compact import compact_batch
 from toolkit.format.digest import sample_digests
 from toolkit.format.schema import DIGEST, DIGEST_BYTES, KEY, Kind, columns_of
 from toolkit.format.sizes import MOST_EMPTY_ITEMS, empty_items, padding_bytes, row_bytes
-from toolkit.storage.background import BackgroundFile
+from toolkit.storage.store import NewObject
 
 __all__ = ["BATCH_BODY_BYTES", "SUMS_KEY", "BatchPlace", "ShardRecord", "ShardWriter"]
 
@@ -52,15 +52,14 @@ class ShardRecord:
 
 
 class ShardWriter:
-    """Writes rows to one file. Owns the file until close(); the caller names, syncs and renames it.
+    """Writes rows to one new object. Owns it until close(); the caller publishes it.
 
     Record batches are cut greedily by row, whatever pieces the rows come in: a row that would take the body over 16 MiB
     opens the next batch.
     """
 
-    def __init__(self, path: str, schema: pa.Schema, *, batch_body_bytes: int = BATCH_BODY_BYTES) -> None:
-        """Create the file at `path`. `schema` is the shard's own, with __digest__, which the writer fills."""
-        self._path = path
+    def __init__(self, file: NewObject, schema: pa.Schema, *, batch_body_bytes: int = BATCH_BODY_BYTES) -> None:
+        """Write nothing yet. `schema` is the shard's own, with __digest__, which the writer fills."""
         self._schema = schema
         self._batch_limit = batch_body_bytes - padding_bytes(schema)
         self._pending: list[pa.RecordBatch] = []
@@ -69,15 +68,10 @@ class ShardWriter:
         self._token_columns = [column.name for column in columns_of(schema) if column.kind is Kind.TOKENS]
         self._tokens = 0
         self._batches: list[BatchPlace] = []
-        self._file = BackgroundFile(path)
+        self._file = file
         self._summer = _BodySummer(schema)
         self._sink = _HashingSink(self._file)
         self._writer = pa.ipc.new_file(pa.PythonFile(self._sink, mode="w"), schema, options=_OPTIONS)
-
-    @property
-    def path(self) -> str:
-        """Path of the file."""
-        return self._path
 
     @property
     def rows(self) -> int:
@@ -251,7 +245,7 @@ class _BodySummer:
 class _HashingSink(_MessageSink):
     """Writes through to a file, hashing everything but bodies."""
 
-    def __init__(self, file: BackgroundFile) -> None:
+    def __init__(self, file: NewObject) -> None:
         super().__init__(magic_bytes=8)
         self.nonbody = hashlib.sha256()
         self._file = file

@@ -5,25 +5,22 @@ Our own readers need neither schema message nor footer of a shard; others read n
 
 from __future__ import annotations
 
-import os
-
 import pyarrow as pa
 
-from toolkit.errors import StorageError
 from toolkit.format.message import Block, parse_footer
 from toolkit.format.tables import ShardIndex
-from toolkit.storage.local import open_regular, read_range
+from toolkit.storage.store import Store
 
 __all__ = ["frame_fault"]
 
 _MAGIC = b"ARROW1\0\0"
 
 
-def frame_fault(path: str, index: ShardIndex, shard: int, schema: pa.Schema) -> str | None:
+def frame_fault(store: Store, index: ShardIndex, shard: int, schema: pa.Schema) -> str | None:
     """Say in which way the schema message or the footer of a shard contradicts the tables, or None.
 
     Raises:
-        StorageError: The file system refuses.
+        NotFoundError, StorageError: It can't be read.
     """
     first, last = (int(index.shard_first_batch[shard + i]) for i in (0, 1))
     blocks = [
@@ -34,23 +31,16 @@ def frame_fault(path: str, index: ShardIndex, shard: int, schema: pa.Schema) -> 
     ]
     size = int(index.shard_bytes[shard])
     end = blocks[-1].offset + blocks[-1].metadata_bytes + blocks[-1].body_bytes if blocks else len(_MAGIC)
-    try:
-        fd = open_regular(path)
-        try:
-            front = read_range(fd, 0, blocks[0].offset if blocks else size)
-            back = read_range(fd, end, size - end)
-        finally:
-            os.close(fd)
-    except OSError as error:
-        raise StorageError(f"can't read {path}: {error.strerror}") from error
+    name = index.shard_path(shard)
+    front = store.read_range(name, 0, blocks[0].offset if blocks else size)
+    back = store.read_range(name, end, size - end)
     try:
         if front[: len(_MAGIC)] != _MAGIC:
             return "it doesn't begin as an Arrow file does"
         if not pa.ipc.read_schema(pa.py_buffer(front[len(_MAGIC) :])).equals(schema):
             return "its schema message is not the schema table"
-        with pa.OSFile(path) as file:
-            if not pa.ipc.open_file(file).schema.equals(schema):
-                return "the schema in its footer is not the schema table"
+        if not pa.ipc.open_file(pa.py_buffer(_MAGIC + back)).schema.equals(schema):
+            return "the schema in its footer is not the schema table"
         if parse_footer(back, size) != blocks:
             return "its footer has other record batches than its shard table"
     except (pa.ArrowException, ValueError, OSError) as error:

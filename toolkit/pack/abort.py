@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 from dataclasses import dataclass
 
 from toolkit.errors import NotFoundError
@@ -12,8 +10,9 @@ from toolkit.format.names import DROPPED_JOURNAL, FOLDERS, LOCK, is_own
 from toolkit.format.pin import JOURNAL, MANIFEST, MANIFESTS, resolve
 from toolkit.pack.journal import Journal
 from toolkit.pack.note import CommitNote
-from toolkit.storage.folders import list_folder, remove_files
+from toolkit.storage.local_store import LocalStore
 from toolkit.storage.places import local_path
+from toolkit.storage.store import WritableStore
 
 __all__ = ["Aborted", "abort"]
 
@@ -39,35 +38,32 @@ def abort(dataset: str) -> Aborted:
         StorageError: The file system refuses.
     """
     root = local_path(dataset, "packs are made and given up in a local folder")
-    if not any(os.path.lexists(os.path.join(root, name)) for name in (JOURNAL, DROPPED_JOURNAL)):
+    store = LocalStore(root)
+    if store.info(JOURNAL) is None and store.info(DROPPED_JOURNAL) is None:
         raise NotFoundError(f"{dataset!r} has no unfinished pack to give up")
-    with locked(root):
-        journal, note = Journal(root), CommitNote(root)
-        shards = sum(len(entry.records) for entry in Journal(root, stage=True).finished().values())
+    with locked(store):
+        journal, note = Journal(store), CommitNote(store)
+        shards = sum(len(entry.records) for entry in Journal(store, stage=True).finished().values())
         shards = max(shards, sum(len(entry.records) for entry in journal.finished().values()))
         committed = note.current()
         journal.discard()
         note.remove()
-        remove_temporaries(root)
-        pin = _current_pin(root)
-        if pin is None and not any(is_own(MANIFESTS, one.name) for one in list_folder(os.path.join(root, MANIFESTS))):
-            _remove_all(root)
+        remove_temporaries(store)
+        pin = _current_pin(store)
+        if pin is None and not any(is_own(MANIFESTS, one.name) for one in store.entries(MANIFESTS)):
+            _remove_all(store)
     return Aborted(dataset=dataset, shards=0 if committed else shards, pin=pin)
 
 
-def _current_pin(root: str) -> str | None:
-    return resolve(root).pin if os.path.exists(os.path.join(root, MANIFEST)) else None
+def _current_pin(store: WritableStore) -> str | None:
+    return resolve(store.location).pin if store.info(MANIFEST) is not None else None
 
 
-def _remove_all(root: str) -> None:
+def _remove_all(store: WritableStore) -> None:
     """Remove what packs wrote; a folder that then is empty goes as well."""
     for folder in FOLDERS:
-        path = os.path.join(root, folder)
-        remove_files(
-            path, [one.name for one in list_folder(path) if is_own(folder, one.name) and one.bytes is not None]
-        )
-        with contextlib.suppress(OSError):
-            os.rmdir(path)
-    remove_files(root, [LOCK])
-    with contextlib.suppress(OSError):
-        os.rmdir(root)
+        own = [one.name for one in store.entries(folder) if is_own(folder, one.name) and one.bytes is not None]
+        store.delete([f"{folder}/{name}" for name in own], durable=True)
+        store.remove_folder(folder)
+    store.delete([LOCK], durable=True)
+    store.remove_folder()

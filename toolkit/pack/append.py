@@ -17,7 +17,7 @@ from toolkit.format.reader import ShardReader, read_failure
 from toolkit.format.schema import KEY, Column, TokenEncoding
 from toolkit.format.values import DamagedValueError, read_rows
 from toolkit.sources.base import Survey
-from toolkit.storage.local import new_file, storage_errors
+from toolkit.storage.scratch import written
 
 __all__ = ["Base"]
 
@@ -81,7 +81,7 @@ class Base:
         Raises:
             CorruptShardError: A shard isn't what was packed: an append must not build on it.
         """
-        with storage_errors("write", path), new_file(path) as file:
+        with written(path) as file:
             for key in self._keys():
                 file.write(key_hash(key))
 
@@ -101,7 +101,7 @@ class Base:
         for split in self.manifest.splits:
             index = read_index(self._version, split)
             for shard in range(index.shards):
-                reader = ShardReader(self._version.root, index, shard, shape)
+                reader = ShardReader(self._version.store, index, shard, shape)
                 for batch in range(int(index.shard_first_batch[shard]), int(index.shard_first_batch[shard + 1])):
                     body = reader.body(batch)
                     try:

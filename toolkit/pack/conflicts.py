@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -16,6 +15,8 @@ from toolkit.format.schema import KEY
 from toolkit.pack.journal import Journal, SliceResult
 from toolkit.pack.renames import Renames, plain_key, renamed_key
 from toolkit.storage.local import storage_errors
+from toolkit.storage.mapped import map_file
+from toolkit.storage.scratch import file_bytes
 
 __all__ = ["KeyConflicts"]
 
@@ -36,7 +37,7 @@ class KeyConflicts:
         """
         self._results = results
         self._journal = journal
-        self._before = 0 if existing is None else os.path.getsize(existing) // HASH_BYTES
+        self._before = 0 if existing is None else file_bytes(existing) // HASH_BYTES
         self._ends = np.cumsum([result.rows for result in results])
         self._paths = [] if existing is None else [existing]
         self._paths += [journal.keys_path(result.split, result.number) for result in results]
@@ -114,13 +115,11 @@ def _stored_keys(result: SliceResult, journal: Journal, rows: NDArray[np.int64])
     before = 0
     for record in result.records:
         path = journal.shard_path(record)
-        if path is None:
-            raise SourceError(f"{record.path} is gone, which this pack wrote: run it again")
-        with storage_errors("read", path), pa.memory_map(path) as file:
-            reader = pa.ipc.open_file(file)
-            for number, place in enumerate(record.batches):
-                start, stop = np.searchsorted(rows, [before, before + place.rows]).tolist()
-                if stop > start:
-                    keys = reader.get_batch(number).column(KEY)
-                    yield from keys.take(pa.array(rows[start:stop] - before)).to_pylist()
-                before += place.rows
+        with storage_errors("read", path):
+            reader = pa.ipc.open_file(pa.py_buffer(map_file(path)))
+        for number, place in enumerate(record.batches):
+            start, stop = np.searchsorted(rows, [before, before + place.rows]).tolist()
+            if stop > start:
+                keys = reader.get_batch(number).column(KEY)
+                yield from keys.take(pa.array(rows[start:stop] - before)).to_pylist()
+            before += place.rows

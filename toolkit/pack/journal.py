@@ -10,19 +10,17 @@ from __future__ import annotations
 
 import contextlib
 import mmap
-import os
 import shlex
-import shutil
 
 import msgspec
 
-from toolkit.errors import ExistsError
+from toolkit.errors import ExistsError, NotFoundError, StorageError
 from toolkit.format.key_hashes import HASH_BYTES
 from toolkit.format.names import DROPPED_JOURNAL
 from toolkit.format.pin import JOURNAL, SHARDS
 from toolkit.format.shard import ShardRecord
 from toolkit.sources.reject import Reject
-from toolkit.storage.local import fsync_directory, read_file, storage_errors, write_durable
+from toolkit.storage.store import WritableStore, local_path_of
 
 __all__ = ["STAGE", "Journal", "SliceResult"]
 
@@ -54,18 +52,22 @@ _RESULT = msgspec.json.Decoder(SliceResult)  # made within the import: see toolk
 
 
 class Journal:
-    """The journal of one pack, or of its first pass. Entries are written from several threads; the rest is for one."""
+    """The journal of one pack, or of its first pass. Entries are written from several threads; the rest is for one.
 
-    def __init__(self, root: str, *, stage: bool = False) -> None:
+    Attributes:
+        store: The dataset's.
+    """
+
+    def __init__(self, store: WritableStore, *, stage: bool = False) -> None:
         """`stage`: of a first pass, whose shards are in the stage until they are moved to where they belong."""
-        self._root = root
-        self._folder = os.path.join(root, STAGE if stage else JOURNAL)
+        self.store = store
+        self._folder = STAGE if stage else JOURNAL
         self._places = (STAGE, SHARDS) if stage else (SHARDS,)
 
     @property
     def folder(self) -> str:
-        """Where the journal lies; what else is put there goes with it."""
-        return self._folder
+        """Path of the local folder that the journal lies in; what else is put there goes with it."""
+        return local_path_of(self.store, self._folder)
 
     def begin(self, job: dict[str, object]) -> dict[tuple[str, int], SliceResult]:
         """Start, or go on where a killed pack of the same job stopped; return the slices that are finished.
@@ -73,20 +75,18 @@ class Journal:
         Raises:
             ExistsError: The journal is of another job; the message says what differs.
         """
-        path = os.path.join(self._folder, _JOB)
         before = self.job()
         if before is not None and self.is_refused():
             if self.is_of(job):
-                os.unlink(os.path.join(self._folder, _REFUSED))  # perhaps its input was mended
+                self.store.delete([f"{self._folder}/{_REFUSED}"])  # perhaps its input was mended
             else:
                 self.discard()
                 before = None
         if before is None:
-            with storage_errors("create", self._folder):
-                shutil.rmtree(self._folder, ignore_errors=True)
-                os.mkdir(self._folder)
-            write_durable(path, msgspec.json.encode(job, order="sorted"))
-            fsync_directory(self._root)
+            self.store.delete_folder(self._folder)
+            self.store.make_folder(self._folder)
+            self.store.write(f"{self._folder}/{_JOB}", msgspec.json.encode(job, order="sorted"))
+            self.store.sync()
             return {}
         now = msgspec.json.decode(msgspec.json.encode(job))
         differing = sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
@@ -95,19 +95,17 @@ class Journal:
                 f"\n  {name}: then {_text(before.get(name))}, now {_text(now.get(name))}" for name in differing
             )
             raise ExistsError(
-                f"{self._root!r} holds an unfinished pack of another kind:{lines}\n"
+                f"{self.store.location!r} holds an unfinished pack of another kind:{lines}\n"
                 "Go on with it with the same options and versions, or give it up: "
-                f"toolkit pack --abort {shlex.quote(self._root)}"
+                f"toolkit pack --abort {shlex.quote(self.store.location)}"
             )
         return self.finished()
 
     def job(self) -> dict[str, object] | None:
         """Return what is packed and how; None without a journal, or when it can't be read: then it is worth nothing."""
-        path = os.path.join(self._folder, _JOB)
-        if not os.path.exists(path):
+        data = self._job_file()
+        if data is None:
             return None
-        with storage_errors("read", path):
-            data = read_file(path)
         try:
             return msgspec.json.decode(data, type=dict[str, object])
         except (msgspec.MsgspecError, UnicodeDecodeError):
@@ -119,79 +117,86 @@ class Journal:
 
     def is_of(self, job: dict[str, object]) -> bool:
         """Tell whether an unfinished pack of this very job is there."""
-        path = os.path.join(self._folder, _JOB)
-        if not os.path.exists(path):
-            return False
-        with storage_errors("read", path):
-            return read_file(path) == msgspec.json.encode(job, order="sorted")
+        return self._job_file() == msgspec.json.encode(job, order="sorted")
 
     def is_there(self) -> bool:
         """Tell whether there is a journal, of a pack to go on with or of one whose commit is done."""
-        return os.path.exists(os.path.join(self._folder, _JOB))
+        return self.store.info(f"{self._folder}/{_JOB}") is not None
 
     def refuse_input(self) -> None:
         """Note that its input can't be packed with its options: a pack with others may begin anew without asking."""
-        write_durable(os.path.join(self._folder, _REFUSED), b"")
+        self.store.write(f"{self._folder}/{_REFUSED}", b"")
 
     def is_refused(self) -> bool:
         """Tell whether the input can't be packed with the options of this journal."""
-        return os.path.exists(os.path.join(self._folder, _REFUSED))
+        return self.store.info(f"{self._folder}/{_REFUSED}") is not None
 
     def discard(self) -> None:
         """Forget everything: shards of unfinished packs stay until they are collected."""
-        rubbish = os.path.join(self._root, DROPPED_JOURNAL)
-        with storage_errors("remove", self._folder):
-            if os.path.isdir(self._folder):
-                # At once: a kill or a power cut leaves a whole journal or none.
-                os.rename(self._folder, rubbish)
-                fsync_directory(self._root)
-                shutil.rmtree(rubbish)
+        self.store.delete_folder(self._folder, by_way_of=DROPPED_JOURNAL)
 
     def discard_if_empty(self) -> None:
         """Forget a pack that finished no slice: there is nothing to go on with."""
-        names = (name for _, _, names in os.walk(self._folder) for name in names)
-        if os.path.isdir(self._folder) and not any(name.endswith(".keys") for name in names):
+        here = self.store.entries(self._folder)
+        below = [self.store.entries(f"{self._folder}/{one.name}") for one in here if one.is_folder]
+        if not any(one.name.endswith(".keys") for entries in (here, *below) for one in entries):
             self.discard()
 
     def record(self, result: SliceResult, key_hashes: bytes | mmap.mmap) -> None:
         """Note that a slice is finished. Its shards are published already."""
-        write_durable(self.keys_path(result.split, result.number), key_hashes)
-        write_durable(self._path_of(result.split, result.number, "json"), msgspec.json.encode(result))
+        self.store.write(self._name_of(result.split, result.number, "keys"), memoryview(key_hashes))
+        self.store.write(self._name_of(result.split, result.number, "json"), msgspec.json.encode(result))
 
     def keys_path(self, split: str, number: int) -> str:
         """Return the path of a slice's key hashes: HASH_BYTES for each row."""
-        return self._path_of(split, number, "keys")
+        return local_path_of(self.store, self._name_of(split, number, "keys"))
 
-    def shard_path(self, record: ShardRecord) -> str | None:
-        """Return where a shard of an entry lies now; None when it is gone or has another size."""
-        if os.path.dirname(record.path) != self._places[0]:
+    def shard_name(self, record: ShardRecord) -> str:
+        """Return the name that a shard of an entry has now. Raises StorageError: it is gone."""
+        name = self._find(record)
+        if name is None:
+            raise StorageError(f"{record.path!r} is gone, which this pack wrote: run it again")
+        return name
+
+    def shard_path(self, record: ShardRecord) -> str:
+        """Return the path of a shard of an entry. Raises StorageError: it is gone."""
+        return local_path_of(self.store, self.shard_name(record))
+
+    def _job_file(self) -> bytes | None:
+        try:
+            return self.store.read(f"{self._folder}/{_JOB}")
+        except NotFoundError:
             return None
-        for place in self._places:
-            path = os.path.join(self._root, place, os.path.basename(record.path))
-            if not os.path.islink(path) and os.path.isfile(path) and os.path.getsize(path) == record.file_bytes:
-                return path
-        return None
 
     def _entries(self) -> list[SliceResult]:
         entries = []
-        for name in sorted(os.listdir(self._folder)) if os.path.isdir(self._folder) else ():
+        for name in [one.name for one in self.store.entries(self._folder)]:
             if name.endswith(".json") and name != _JOB and not name.startswith("."):
-                path = os.path.join(self._folder, name)
-                with storage_errors("read", path):
-                    data = read_file(path)
+                data = self.store.read(f"{self._folder}/{name}")
                 # One that can't be read, or whose files aren't there, is a slice to pack again.
                 with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError):
                     entry = _RESULT.decode(data)
-                    if self._has_keys(entry) and all(self.shard_path(record) for record in entry.records):
+                    if self._has_keys(entry) and all(self._find(record) for record in entry.records):
                         entries.append(entry)
         return entries
 
-    def _has_keys(self, entry: SliceResult) -> bool:
-        path = self.keys_path(entry.split, entry.number)
-        return os.path.isfile(path) and os.path.getsize(path) == entry.rows * HASH_BYTES
+    def _find(self, record: ShardRecord) -> str | None:
+        """Return the name that a shard has now; None when it is gone or has another size."""
+        folder, _, last = record.path.rpartition("/")
+        if folder != self._places[0]:
+            return None
+        for place in self._places:
+            info = self.store.info(f"{place}/{last}")
+            if info is not None and not info.is_link and info.bytes == record.file_bytes:
+                return f"{place}/{last}"
+        return None
 
-    def _path_of(self, split: str, number: int, suffix: str) -> str:
-        return os.path.join(self._folder, f"{split}-{number:06d}.{suffix}")
+    def _has_keys(self, entry: SliceResult) -> bool:
+        info = self.store.info(self._name_of(entry.split, entry.number, "keys"))
+        return info is not None and info.bytes == entry.rows * HASH_BYTES
+
+    def _name_of(self, split: str, number: int, suffix: str) -> str:
+        return f"{self._folder}/{split}-{number:06d}.{suffix}"
 
 
 def _text(value: object) -> str:

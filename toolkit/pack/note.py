@@ -7,10 +7,10 @@ Where it names the current version, the same command has nothing to do but to sa
 from __future__ import annotations
 
 import contextlib
-import os
 
 import msgspec
 
+from toolkit.errors import NotFoundError
 from toolkit.format.names import COMMIT_NOTE
 from toolkit.format.pin import MANIFEST, REPORTS
 from toolkit.format.tables import encode_schema_table, sha256
@@ -19,7 +19,7 @@ from toolkit.pack.job import PackJob
 from toolkit.pack.prepare import Prepared
 from toolkit.pack.slices import fingerprint
 from toolkit.sources.reject import Reject
-from toolkit.storage.local import read_file, storage_errors, write_durable
+from toolkit.storage.store import WritableStore
 
 __all__ = ["CommitNote"]
 
@@ -27,12 +27,11 @@ _NOTE = msgspec.json.Decoder(Committed)  # made within the import: see toolkit.f
 
 
 class CommitNote:
-    """The note in the dataset at `root`. Its writer holds the dataset's lock."""
+    """The note in a dataset. Its writer holds the dataset's lock."""
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, store: WritableStore) -> None:
         """Look at nothing yet."""
-        self._root = root
-        self._path = os.path.join(root, COMMIT_NOTE)
+        self._store = store
 
     def write(self, job: PackJob, prepared: Prepared, pin: str, *, added: int, renamed: int, rejected: int) -> None:
         """Say durably which version is about to be committed."""
@@ -45,20 +44,17 @@ class CommitNote:
             renamed=renamed,
             rejected=rejected,
         )
-        write_durable(self._path, msgspec.json.encode(note))
+        self._store.write(COMMIT_NOTE, msgspec.json.encode(note))
 
     def current(self) -> Committed | None:
         """Return the note when the version that it names is the current one, else None."""
-        manifest = os.path.join(self._root, MANIFEST)
-        if not (os.path.exists(self._path) and os.path.exists(manifest)):
+        try:
+            data, manifest = self._store.read(COMMIT_NOTE), self._store.read(MANIFEST)
+        except NotFoundError:
             return None
-        with storage_errors("read", self._path):
-            data = read_file(self._path)
-        with storage_errors("read", manifest):
-            pin = sha256(read_file(manifest))
         with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError):
             note = _NOTE.decode(data)
-            return note if note.pin == pin else None
+            return note if note.pin == sha256(manifest) else None
         return None
 
     def of(self, job: PackJob, prepared: Prepared) -> Committed | None:
@@ -70,18 +66,16 @@ class CommitNote:
 
     def rejects(self, note: Committed) -> list[Reject]:
         """Return the rejected samples of the commit, as its report has them."""
-        path = os.path.join(self._root, REPORTS, f"{note.pin}.rejects.jsonl")
-        if not os.path.exists(path):
+        try:
+            lines = self._store.read(f"{REPORTS}/{note.pin}.rejects.jsonl").splitlines()
+        except NotFoundError:
             return []
-        with storage_errors("read", path):
-            lines = read_file(path).splitlines()
         return [Reject(**msgspec.json.decode(line)) for line in lines]
 
     def remove(self) -> None:
         """Forget it."""
-        if os.path.lexists(self._path):
-            with storage_errors("remove", self._path):
-                os.unlink(self._path)
+        if self._store.info(COMMIT_NOTE) is not None:
+            self._store.delete([COMMIT_NOTE])
 
 
 def _job_hash(job: PackJob, prepared: Prepared) -> str:

@@ -63,7 +63,7 @@ def pack_all(
     finished = journal.begin(prepared.asked)
     first = None
     try:
-        stage = Stage(job.dataset) if prepared.two_passes else None
+        stage = Stage(transaction.store) if prepared.two_passes else None
         first = journal if stage is None else stage.journal
         packer = SlicePacker(prepared.shaper, prepared.schema, stage or transaction, first, job.shard_bytes)
         results, resumed = _pack_slices(job, packer, survey, first.finished() if stage else finished, progress)

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 
 from toolkit.sources.names import printable
+from toolkit.storage.places import is_there, real_path
 
 __all__ = ["Places"]
 
@@ -21,7 +22,7 @@ class Places:
         names: dict[str, str] = {}
         for given in sources:
             root = _root(given)
-            for form in (given, root, os.path.normpath(root), os.path.abspath(root), os.path.realpath(root)):
+            for form in (given, root, os.path.normpath(root), os.path.abspath(root), real_path(root)):
                 name = os.path.basename(os.path.abspath(form))
                 if form.rstrip("/") not in ("", ".", ".."):
                     names[printable(form.rstrip("/"))] = printable(name)
@@ -42,7 +43,7 @@ class Places:
 
 def _root(given: str) -> str:
     """Return the part of an input that isn't a pattern."""
-    if os.path.lexists(given):
+    if is_there(given):
         return given
     root = given
     while _PATTERN.intersection(root):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -20,6 +19,7 @@ from toolkit.pack.versions import versions
 from toolkit.sources.base import Source, Survey
 from toolkit.sources.make import make_source
 from toolkit.sources.names import printable
+from toolkit.storage.places import real_path
 
 __all__ = ["Prepared", "make_shaper", "prepare"]
 
@@ -78,7 +78,7 @@ def prepare(
         options=options,
         asked={
             **options,
-            "source": [printable(os.path.realpath(one)) for one in job.sources],
+            "source": [printable(real_path(one)) for one in job.sources],
             _APPENDED_TO: None if base is None else base.pin,
             "verify_images": job.verify_images.value,
             "max_value_bytes": job.max_value_bytes,

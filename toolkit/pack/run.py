@@ -23,6 +23,8 @@ from toolkit.pack.report import provenance, rejects_jsonl
 from toolkit.sources.base import Slice, Source
 from toolkit.sources.make import make_source
 from toolkit.sources.reject import Reject
+from toolkit.storage.local_store import LocalStore
+from toolkit.storage.places import real_path
 
 __all__ = ["pack", "packing", "plan"]
 
@@ -69,9 +71,10 @@ def packing(job: PackJob, progress: Progress = lambda *_: None, source: Source |
     """
     started = time.monotonic()
     _check_places(job)
-    journal, note = Journal(job.dataset), CommitNote(job.dataset)
+    store = LocalStore(job.dataset)
+    journal, note = Journal(store), CommitNote(store)
     new = job.on_existing is OnExisting.REFUSE
-    with Transaction(job.dataset, replace=not new or note.current() is not None) as transaction:
+    with Transaction(store, replace=not new or note.current() is not None) as transaction:
         prepared, committed = _prepared(job, transaction, journal, note, source)
         if committed is None:
             result = _packed(job, prepared, transaction, journal, note, progress, started)
@@ -86,9 +89,9 @@ def packing(job: PackJob, progress: Progress = lambda *_: None, source: Source |
 def _check_places(job: PackJob) -> None:
     if not job.dataset:
         raise UsageError("'' is not a path; give the folder for the dataset")
-    dataset = os.path.realpath(job.dataset)
+    dataset = real_path(job.dataset)
     for given in job.sources:
-        source = os.path.realpath(given)
+        source = real_path(given)
         if os.path.commonpath([source, dataset]) == source:
             raise UsageError(f"the dataset {job.dataset!r} lies inside its source {given!r}: put it elsewhere")
         if holds_dataset(given):

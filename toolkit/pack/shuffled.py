@@ -23,7 +23,10 @@ from toolkit.pack.journal import SliceResult
 from toolkit.pack.stage import Stage
 from toolkit.sources.base import Rows, Slice, Survey
 from toolkit.sources.shuffle import shuffled
-from toolkit.storage.local import new_file, storage_errors
+from toolkit.storage.local import storage_errors
+from toolkit.storage.mapped import map_file
+from toolkit.storage.scratch import written
+from toolkit.storage.store import local_path_of
 
 __all__ = ["ShuffledRows"]
 
@@ -110,15 +113,12 @@ class _StagedSplit:
     """
 
     def __init__(self, name: str, results: Sequence[SliceResult], stage: Stage) -> None:
-        self._paths: list[str] = []
         self._names: list[str] = []
+        self._store = stage.journal.store
         places: list[tuple[int, int, int]] = []  # of each record batch: its file, its number there, its rows
         for record in (record for result in results for record in result.records):
-            path = stage.journal.shard_path(record)
-            if path is None:
-                raise StorageError(f"{record.path!r} is gone, which this pack wrote: run it again")
-            places += [(len(self._paths), number, batch.rows) for number, batch in enumerate(record.batches)]
-            self._paths.append(path)
+            places += [(len(self._names), number, batch.rows) for number, batch in enumerate(record.batches)]
+            self._names.append(stage.journal.shard_name(record))
         self._batches = np.array(places, np.int64).reshape(-1, 3)
         self._ends = np.cumsum(self._batches[:, 2])
         self.rows = int(self._ends[-1]) if len(self._ends) else 0
@@ -151,7 +151,7 @@ class _StagedSplit:
     def _measure(self, path: str) -> _Numbers:
         """Write the size of every row to a file; return its map."""
         files: dict[str, _StagedFile] = {}
-        with storage_errors("write", path), new_file(path) as sizes:
+        with written(path) as sizes:
             for batch in range(len(self._batches)):
                 file = self._file(batch, files)
                 rows = file.batch(int(self._batches[batch, 1])).drop_columns([DIGEST])
@@ -159,25 +159,24 @@ class _StagedSplit:
                 file.let_go()
         if not self.rows:
             return np.empty(0, np.int64)
-        with storage_errors("read", path):
-            return np.memmap(path, np.int64, "r").view(np.ndarray)
+        return np.frombuffer(map_file(path), np.int64)
 
     def _file(self, batch: int, files: dict[str, _StagedFile]) -> _StagedFile:
         """Return the file of a batch, opened if it isn't."""
-        path = self._paths[int(self._batches[batch, 0])]
-        if path not in files:
+        name = self._names[int(self._batches[batch, 0])]
+        if name not in files:
             if len(files) == _OPEN_FILES:
                 files.pop(next(iter(files)))
-            files[path] = _StagedFile(path)
-        return files[path]
+            files[name] = _StagedFile(local_path_of(self._store, name))
+        return files[name]
 
     def _check(self, batch: int, rows: pa.RecordBatch) -> None:
         if not pa.array(sample_digests(rows), pa.binary(DIGEST_BYTES)).equals(rows.column(DIGEST)):
-            path = self._paths[int(self._batches[batch, 0])]
-            os.unlink(path)
+            name = self._names[int(self._batches[batch, 0])]
+            self._store.delete([name])
             raise StorageError(
-                f"{path!r} is not what this pack wrote to it in its first pass: check the disk. The same command "
-                "reads those samples again"
+                f"{self._store.place(name)!r} is not what this pack wrote to it in its first pass: check the disk. The "
+                "same command reads those samples again"
             )
 
 
@@ -185,8 +184,8 @@ class _StagedFile:
     """A staged shard, mapped. Pages that were touched count as this process's memory until they are let go."""
 
     def __init__(self, path: str) -> None:
-        with storage_errors("read", path), open(path, "rb") as file:
-            self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        self._map = map_file(path)
+        with storage_errors("read", path):
             self._reader = pa.ipc.open_file(pa.py_buffer(self._map))
 
     def batch(self, number: int) -> pa.RecordBatch:

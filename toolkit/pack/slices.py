@@ -21,6 +21,7 @@ from toolkit.pack.journal import Journal, SliceResult
 from toolkit.pack.renames import Renames
 from toolkit.sources.base import Rows, Slice, Survey
 from toolkit.sources.reject import Reject
+from toolkit.storage.store import NewObject
 
 __all__ = ["Cancelled", "ShardFolder", "SlicePacker", "SliceRows", "fingerprint"]
 
@@ -43,11 +44,11 @@ class SliceRows(Protocol):
 class ShardFolder(Protocol):
     """Where shards are written and get their names: a Transaction, or the stage of a first pass."""
 
-    def shard_temporary(self, name: str) -> str:
-        """Return the path at which a shard is written."""
+    def new_shard(self, name: str) -> NewObject:
+        """Begin a shard whose hash, and so its name, isn't known yet; `name` is unique among those being written."""
 
-    def publish_shard(self, temporary: str, name: str) -> str:
-        """Rename a finished, synced shard to its name; return its path inside the dataset."""
+    def publish_shard(self, shard: NewObject, name: str) -> str:
+        """Give a finished shard its name; return its path inside the dataset."""
 
     def sync_shards(self) -> None:
         """Make the names of the shards durable."""
@@ -154,6 +155,7 @@ class _RollingShards:
         self._schema = schema
         self._limit = shard_bytes
         self._used = 0
+        self._shard: NewObject | None = None
         self._writer: ShardWriter | None = None
         self._records: list[ShardRecord] = []
 
@@ -183,14 +185,15 @@ class _RollingShards:
     def _open(self) -> ShardWriter:
         if self._writer is None:
             name = f"{self._part.split}-{self._part.number:06d}-{len(self._records)}"
-            self._writer = ShardWriter(self._folder.shard_temporary(name), self._schema)
+            self._shard = self._folder.new_shard(name)
+            self._writer = ShardWriter(self._shard, self._schema)
         return self._writer
 
     def _close(self) -> None:
-        if self._writer is None:
+        if self._shard is None or self._writer is None:
             return
         record = self._writer.close()
         name = f"{self._part.split}-{self._part.number:06d}-{record.sha256.hex()[:16]}.arrow"
-        path = self._folder.publish_shard(self._writer.path, name)
+        path = self._folder.publish_shard(self._shard, name)
         self._records.append(replace(record, path=path))
         self._writer, self._used = None, 0

@@ -6,21 +6,18 @@ the staged rows anew, and one that renames keys, whose second pass moves the sta
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import msgspec
 
-from toolkit.errors import StorageError
 from toolkit.format.commit import Transaction
-from toolkit.format.key_hashes import mapped
 from toolkit.format.names import is_temporary
 from toolkit.pack.journal import STAGE, Journal, SliceResult
 from toolkit.sources.base import Slice
-from toolkit.storage.folders import list_folder, make_folder, remove_files
-from toolkit.storage.local import TEMPORARY_PREFIX, fsync_directory, storage_errors
+from toolkit.storage.mapped import mapped
+from toolkit.storage.store import TEMPORARY_PREFIX, NewObject, WritableStore
 
 __all__ = ["Publisher", "Stage"]
 
@@ -28,29 +25,27 @@ __all__ = ["Publisher", "Stage"]
 class Stage:
     """The folder of a first pass's shards, below the journal, and its own journal. Takes a Transaction's place."""
 
-    def __init__(self, root: str) -> None:
-        """Make the folder in the dataset at `root`, or go on with it. The journal must have begun."""
-        self._root = root
-        self._folder = os.path.join(root, STAGE)
-        make_folder(self._folder)
-        unfinished = [one.name for one in list_folder(self._folder) if is_temporary(one.name) and not one.is_folder]
-        remove_files(self._folder, unfinished)
-        self.journal = Journal(root, stage=True)
+    def __init__(self, store: WritableStore) -> None:
+        """Make the folder in a dataset, or go on with it. The journal must have begun."""
+        self._store = store
+        store.make_folder(STAGE)
+        unfinished = [one.name for one in store.entries(STAGE) if is_temporary(one.name) and not one.is_folder]
+        store.delete([f"{STAGE}/{name}" for name in unfinished], durable=True)
+        self.journal = Journal(store, stage=True)
 
-    def shard_temporary(self, name: str) -> str:
-        """Return the path at which a shard is written."""
-        return os.path.join(self._folder, f"{TEMPORARY_PREFIX}{name}")
+    def new_shard(self, name: str) -> NewObject:
+        """Begin a shard whose hash, and so its name, isn't known yet; `name` is unique among those being written."""
+        return self._store.stream(f"{STAGE}/{TEMPORARY_PREFIX}{name}")
 
-    def publish_shard(self, temporary: str, name: str) -> str:
-        """Rename a finished, synced shard to its name; return its path inside the dataset."""
-        path = os.path.join(self._folder, name)
-        with storage_errors("write", path):
-            os.replace(temporary, path)
-        return f"{STAGE}/{name}"
+    def publish_shard(self, shard: NewObject, name: str) -> str:
+        """Give a finished shard its name; return its path inside the dataset."""
+        inside = f"{STAGE}/{name}"
+        shard.publish(inside)
+        return inside
 
     def sync_shards(self) -> None:
         """Make the names of the shards durable."""
-        fsync_directory(self._folder)
+        self._store.sync(STAGE)
 
 
 class Publisher:
@@ -76,12 +71,9 @@ class Publisher:
         staged = self._results[part.split, part.number]
         records = []
         for record in staged.records:
-            path = self._stage.journal.shard_path(record)
-            if path is None:
-                raise StorageError(f"{record.path!r} is gone, which this pack wrote: run it again")
             # A kill may have come when it was moved and not yet noted: then it goes on from its place to its place.
-            inside = self._transaction.publish_shard(path, os.path.basename(path))
-            records.append(replace(record, path=inside))
+            name = self._stage.journal.shard_name(record)
+            records.append(replace(record, path=self._transaction.take_shard(name)))
         self._transaction.sync_shards()
         result = msgspec.structs.replace(staged, records=tuple(records))
         self._journal.record(result, mapped(self._stage.journal.keys_path(staged.split, staged.number)))

@@ -40,6 +40,11 @@ class BackgroundFile:
         self._thread.start()
 
     @property
+    def path(self) -> str:
+        """Path of the file."""
+        return self._path
+
+    @property
     def closed(self) -> bool:
         """Whether the file was closed or removed."""
         return self._file.closed

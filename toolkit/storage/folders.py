@@ -10,22 +10,12 @@ import errno
 import os
 import stat
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from toolkit.errors import UsageError
 from toolkit.storage.local import refused_link, storage_errors
+from toolkit.storage.store import Entry
 
-__all__ = ["Entry", "list_folder", "make_folder", "remove_files"]
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A name in a folder; `bytes` is the size of a regular file, and None for anything else, links included."""
-
-    name: str
-    bytes: int | None
-    is_link: bool
-    is_folder: bool
+__all__ = ["list_folder", "make_folder", "remove_files"]
 
 
 def list_folder(path: str) -> list[Entry]:
@@ -49,8 +39,10 @@ def make_folder(path: str) -> bool:
         return True
 
 
-def remove_files(path: str, names: Iterable[str]) -> None:
-    """Remove files, or links themselves, from the folder at `path`, and sync it; those that are gone are passed over.
+def remove_files(path: str, names: Iterable[str], *, durable: bool) -> None:
+    """Remove files, or links themselves, from the folder at `path`; those that are gone are passed over.
+
+    `durable`: sync the folder then.
 
     Raises: As list_folder().
     """
@@ -63,7 +55,8 @@ def remove_files(path: str, names: Iterable[str]) -> None:
         for name in names:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(name, dir_fd=fd)
-        os.fsync(fd)
+        if durable:
+            os.fsync(fd)
 
 
 @contextlib.contextmanager
@@ -89,7 +82,7 @@ def _entry(folder: int, name: str) -> Entry:
     try:
         info = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:  # it went since it was listed
-        return Entry(name, None, is_link=False, is_folder=False)
+        return Entry(name, None, is_folder=False)
     mode = info.st_mode
     size = info.st_size if stat.S_ISREG(mode) else None
-    return Entry(name, size, is_link=stat.S_ISLNK(mode), is_folder=stat.S_ISDIR(mode))
+    return Entry(name, size, is_folder=stat.S_ISDIR(mode))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import mmap
 import os
 import stat
 from collections.abc import Iterator
 from typing import BinaryIO
 
 from toolkit.errors import StorageError, UsageError
+from toolkit.storage.store import TEMPORARY_PREFIX
 
 __all__ = [
     "NoFileError",
@@ -25,7 +25,6 @@ __all__ = [
     "write_durable",
 ]
 
-TEMPORARY_PREFIX = ".tmp-"
 _ADVICE = {
     errno.ENOSPC: "the disk is full: free some space and run again",
     errno.EDQUOT: "the disk quota is used up: free some space and run again",
@@ -86,7 +85,7 @@ def temporary_name(path: str) -> str:
     return os.path.join(folder, f"{TEMPORARY_PREFIX}{os.getpid()}-{name}")
 
 
-def write_durable(path: str, data: bytes | mmap.mmap) -> None:
+def write_durable(path: str, data: bytes | memoryview) -> None:
     """Write `data` to a temporary file, fsync it, rename it to `path`, and fsync the folder."""
     temporary = temporary_name(path)
     with storage_errors("write", path):

@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 from toolkit.errors import UsageError
 
-__all__ = ["local_path"]
+__all__ = ["is_there", "local_path", "real_path"]
 
 _URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<rest>.*)", re.DOTALL)
 
@@ -29,8 +29,18 @@ def local_path(given: str, instead: str) -> str:
     if url is not None:
         raise UsageError(f"{given!r} is a URL, and only local files are read and written: {instead}")
     expanded = os.path.expanduser(given)
-    if given.startswith("~") and expanded == given and not os.path.lexists(given):
+    if given.startswith("~") and expanded == given and not is_there(given):
         raise UsageError(
             f"{given!r}: there is no user {given[1:].partition('/')[0]!r}; a folder of that name is ./{given}"
         )
     return expanded
+
+
+def is_there(path: str) -> bool:
+    """Tell whether something has this path, be it a link that leads nowhere."""
+    return os.path.lexists(path)
+
+
+def real_path(path: str) -> str:
+    """Return the one absolute path, without links, that `path` leads to; it need not be there."""
+    return os.path.realpath(path)

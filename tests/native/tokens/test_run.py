@@ -15,6 +15,7 @@ from toolkit._native.tokens.gather import TokenShard
 from toolkit._native.tokens.run import TokenRun
 from toolkit.format.layout import batch_shape
 from toolkit.format.reader import ShardReader
+from toolkit.storage.local_store import LocalStore
 
 IDS, ENDS = 8, 6  # buffers of a body: behind key (3), digest (2) and the list's validity
 
@@ -84,7 +85,7 @@ def test_shards_are_asked_for_before_anything_is_copied() -> None:
 
 def test_shards_that_do_not_fit_the_table_are_refused(packed: Packed) -> None:
     index = packed.open().index
-    reader = ShardReader(str(packed.path), index, 0, batch_shape(packed.open().schema))
+    reader = ShardReader(LocalStore(str(packed.path)), index, 0, batch_shape(packed.open().schema))
     bodies = [reader.body(batch) for batch in range(int(index.shard_first_batch[1]))]
     good = TokenShard(bodies, IDS, ENDS, 2)
     assert good.tokens == index.shard_tokens[0]
@@ -101,7 +102,7 @@ def test_shards_that_do_not_fit_the_table_are_refused(packed: Packed) -> None:
 def test_a_run_keeps_its_shards_alive_and_lets_go_of_them(packed: Packed) -> None:
     index = packed.open().index
     run = TokenRun(np.ascontiguousarray(index.shard_tokens), 2)
-    reader = ShardReader(str(packed.path), index, 0, batch_shape(packed.open().schema))
+    reader = ShardReader(LocalStore(str(packed.path)), index, 0, batch_shape(packed.open().schema))
     bodies = [reader.body(batch) for batch in range(int(index.shard_first_batch[1]))]
     run.attach(0, TokenShard(bodies, IDS, ENDS, 2))
     del reader, bodies

@@ -12,10 +12,11 @@ from dataclasses import asdict, dataclass
 from toolkit.checks.bench.case import BenchCase, BenchResult, BenchRun, CaseResult, measured
 from toolkit.checks.bench.memory import available_bytes
 from toolkit.checks.bench.steps import case_loader, steps_text
-from toolkit.errors import LoaderError, NotFoundError, UsageError, did_you_mean
+from toolkit.errors import LoaderError, NotFoundError, StorageError, UsageError, did_you_mean
 from toolkit.format.pin import resolve
 from toolkit.loader.api import Dataset
 from toolkit.loader.api import open as open_dataset
+from toolkit.storage.store import pieces
 
 __all__ = ["BenchOptions", "bench"]
 
@@ -78,7 +79,7 @@ def bench(
     reference = os.fspath(dataset)
     version = resolve(reference)
     split = _choose_split(reference, list(version.manifest.splits), options.split)
-    pinned = f"{os.path.abspath(version.root)}@sha256:{version.pin}"
+    pinned = f"{version.root}@sha256:{version.pin}"
     whole = open_dataset(pinned, split=split)
     if not len(whole):
         raise UsageError(f"split {split} of {reference} has no samples to benchmark")
@@ -156,13 +157,13 @@ def _warm(dataset: Dataset) -> str:
     nbytes = dataset.manifest.splits[dataset.split].bytes
     if available is not None and nbytes > available // 2:
         return "as found"
-    for path in dataset.files:
-        try:
-            with open(path, "rb", buffering=0) as file:
-                while file.read(_READ_BYTES):
+    for part in dataset.stored.parts:
+        for name in part.index.paths.to_pylist():
+            try:
+                for _ in pieces(part.version.store, name, _READ_BYTES):
                     pass
-        except FileNotFoundError:
-            continue  # the loader says it better: which shard, and what to do
+            except (NotFoundError, StorageError):
+                continue  # the loader says it better: which shard, and what to do
     return "warm"
 
 

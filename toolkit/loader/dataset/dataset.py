@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self, overload
@@ -147,9 +146,7 @@ class Dataset:
     @property
     def files(self) -> list[str]:
         """Paths of this version's shards of the split, for other tools. A glob would see older versions as well."""
-        return [
-            os.path.join(part.version.root, path) for part in self.stored.parts for path in part.index.paths.to_pylist()
-        ]
+        return [part.version.store.place(path) for part in self.stored.parts for path in part.index.paths.to_pylist()]
 
     @property
     def root(self) -> str:

@@ -24,6 +24,7 @@ from toolkit.format.reader import ShardReader, Verify, read_failure
 from toolkit.format.schema import KEY
 from toolkit.format.tables import ShardIndex
 from toolkit.format.values import DamagedValueError, python_value, read_rows
+from toolkit.storage.store import Store
 
 __all__ = ["Fetcher", "Found", "Located", "Place", "Variable"]
 
@@ -109,8 +110,8 @@ os.register_at_fork(after_in_child=_renew_locks)
 class Fetcher:
     """Reads values of one split. Owns the open shards; safe from any thread."""
 
-    def __init__(self, root: str, index: ShardIndex, schema: pa.Schema, verify: Verify = Verify.TOUCH) -> None:
-        self._root = root
+    def __init__(self, store: Store, index: ShardIndex, schema: pa.Schema, verify: Verify = Verify.TOUCH) -> None:
+        self._store = store
         self._verify = verify
         self._index = index
         self._columns = column_layouts(schema)
@@ -122,11 +123,6 @@ class Fetcher:
         self._lock = threading.Lock()
         self._locator: Locator | None = None
         _fetchers.add(self)
-
-    @property
-    def root(self) -> str:
-        """The dataset's folder, for errors."""
-        return self._root
 
     @property
     def locator(self) -> Locator:
@@ -331,7 +327,7 @@ class Fetcher:
             key = self.keys(self.locate(rows))[0]
         except CorruptShardError:
             key = "?"
-        return Place(self._root, self._shard_path(row), row, key)
+        return Place(self._store.location, self._shard_path(row), row, key)
 
     def _reader(self, shard: int) -> ShardReader:
         with self._lock:
@@ -339,7 +335,7 @@ class Fetcher:
             if reader is not None:
                 self._readers.move_to_end(shard)
                 return reader
-        opened = ShardReader(self._root, self._index, shard, self._shape, self._verify)
+        opened = ShardReader(self._store, self._index, shard, self._shape, self._verify)
         with self._lock:
             # Two threads may have opened it: both use the first, whose checked chunks count for both.
             reader = self._readers.setdefault(shard, opened)
@@ -358,7 +354,7 @@ class Fetcher:
     def corrupt(self, row: int, leaf: str, status: int, chunk: int) -> CorruptShardError:
         """Return the error that says why a value of a leaf can't be trusted: a READ_ status and its chunk."""
         # A key that can't be read has no name to give: asking for it again would end here again.
-        place = Place(self._root, self._shard_path(row), row, "?") if leaf == KEY else self.place(row)
+        place = Place(self._store.location, self._shard_path(row), row, "?") if leaf == KEY else self.place(row)
         column = leaf.replace("\0", ".")
         return CorruptShardError(
             f"shard {place.shard}, row {row}, key {place.key!r}, column {column}: {read_failure(status, chunk)}. "

@@ -39,7 +39,7 @@ class JoinedFetcher(Fetcher):
     """Checked reads of joined splits. Their record batches are laid out alike, so a part of a batch may mix them."""
 
     def __init__(self, parts: Sequence[Opened]) -> None:
-        super().__init__("", parse_shard_tables([]), parts[0].schema)
+        super().__init__(parts[0].version.store, parse_shard_tables([]), parts[0].schema)
         self._fetchers = [part.fetcher for part in parts]
         self._starts = starts([part.rows for part in parts])
         batches = [fetcher.batch_start for fetcher in self._fetchers]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import os
 from dataclasses import dataclass
 from typing import Protocol, Self
 
@@ -70,7 +69,7 @@ class Opened:
     @property
     def place(self) -> Place:
         """Where to find it again; the folder as an absolute path."""
-        return Place(os.path.abspath(self.version.root), self.version.pin, self.split, self._verify)
+        return Place(self.version.root, self.version.pin, self.split, self._verify)
 
     def verified(self, verify: Verify) -> Self:
         """Return the same split, read with other checks: tables are shared, shards are opened anew."""
@@ -82,5 +81,5 @@ class Opened:
 
     def _read_with(self, verify: Verify) -> None:
         self._verify = verify
-        self.fetcher = Fetcher(self.version.root, self.index, self.schema, verify)
+        self.fetcher = Fetcher(self.version.store, self.index, self.schema, verify)
         self.parts: tuple[Opened, ...] = (self,)

@@ -1,0 +1,92 @@
+"""Files of a job's own that nobody else reads: what is too much for memory while it works. They are always local."""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import os
+import tempfile
+from collections.abc import Iterator
+from types import TracebackType
+from typing import BinaryIO, Self
+
+from toolkit.storage.local import new_file, read_file, storage_errors
+from toolkit.storage.store import TEMPORARY_PREFIX
+
+__all__ = ["NamelessFile", "append", "file_bytes", "read_whole", "scratch_folder", "take_whole", "written"]
+
+
+class NamelessFile:
+    """A file in a folder without a name: it is gone when it is closed, or the process is."""
+
+    def __init__(self, folder: str) -> None:
+        """Create it. Raises StorageError."""
+        self._folder = folder
+        with storage_errors("write", folder):
+            self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - closed by __exit__
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # A full disk was told already; what is left in the buffer is for nobody.
+        with contextlib.suppress(OSError):
+            self._file.close()
+
+    def write(self, data: bytes) -> None:
+        """Add to its end. Raises StorageError."""
+        with storage_errors("write", self._folder):
+            self._file.write(data)
+
+    def mapped(self) -> bytes | mmap.mmap:
+        """Return all that was written, not read into memory. Raises StorageError."""
+        with storage_errors("write", self._folder):
+            self._file.flush()
+            fd = self._file.fileno()
+            # Nothing can't be mapped.
+            return mmap.mmap(fd, 0, access=mmap.ACCESS_READ) if os.fstat(fd).st_size else b""
+
+
+@contextlib.contextmanager
+def written(path: str) -> Iterator[BinaryIO]:
+    """Open a new file for writing; whatever has its name goes, and is never written to. Raises StorageError."""
+    with storage_errors("write", path), new_file(path) as file:
+        yield file
+
+
+@contextlib.contextmanager
+def scratch_folder(folder: str | None = None, prefix: str = TEMPORARY_PREFIX) -> Iterator[str]:
+    """Make a folder, in `folder` or where the system keeps such, that goes at the end of the block."""
+    with (
+        storage_errors("write", folder or tempfile.gettempdir()),
+        tempfile.TemporaryDirectory(prefix=prefix, dir=folder) as made,
+    ):
+        yield made
+
+
+def append(path: str, data: memoryview) -> None:
+    """Add to the end of a file, which is made if it isn't there. Raises StorageError."""
+    with storage_errors("write", path), open(path, "ab") as file:
+        file.write(data)
+
+
+def file_bytes(path: str) -> int:
+    """Return the size of a file. Raises StorageError."""
+    with storage_errors("read", path):
+        return os.path.getsize(path)
+
+
+def read_whole(path: str) -> bytes:
+    """Return what a file holds. Raises StorageError."""
+    with storage_errors("read", path):
+        return read_file(path)
+
+
+def take_whole(path: str) -> bytes:
+    """Return what a file holds, and remove it. Raises StorageError."""
+    data = read_whole(path)
+    with storage_errors("remove", path):
+        os.unlink(path)
+    return data
