@@ -71,7 +71,7 @@ def build(target: Path, shards: int, written: int = WRITTEN_SHARDS) -> None:
     from toolkit.format.pin import SHARDS
     from toolkit.format.schema import FORMAT_VERSION, Column, Kind, arrow_schema
     from toolkit.format.tables import encode_schema_table, encode_shard_table
-    from toolkit.storage.local_store import LocalStore
+    from toolkit.storage.local import LocalStore
 
     columns = (Column(name="data", kind=Kind.BYTES, arrow_type="binary"),)
     schema = arrow_schema(columns, {"data": pa.binary()}, {})

@@ -38,7 +38,7 @@ from toolkit.format.shard import ShardWriter
 from toolkit.format.tables import encode_label_table, encode_schema_table, encode_shard_table, sha256
 from toolkit.pack.job import OnExisting, PackJob, PackResult
 from toolkit.pack.run import pack
-from toolkit.storage.local_store import LocalStore
+from toolkit.storage.local import LocalStore
 from toolkit.storage.store import WritableStore
 
 SHARD_BYTES = 64 * 1024

@@ -13,7 +13,7 @@ from toolkit.errors import ExistsError, NotFoundError, PinMismatchError
 from toolkit.format.commit import locked
 from toolkit.pack.job import OnExisting, PackJob
 from toolkit.pack.run import pack
-from toolkit.storage.local_store import LocalStore
+from toolkit.storage.local import LocalStore
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from toolkit.format.commit import Transaction
 from toolkit.format.names import COMMIT_NOTE
 from toolkit.pack.job import OnExisting, PackJob
 from toolkit.pack.run import pack
-from toolkit.storage.local_store import LocalStore
+from toolkit.storage.local import LocalStore
 
 SOURCE = Path(__file__).parents[1] / "golden" / "source"
 STEPS = ("replace", "fsync", "mkdir", "unlink")
@@ -272,7 +272,7 @@ def test_a_second_writer_is_refused(old: Path) -> None:
 def test_the_lock_of_a_dead_process_is_free(old: Path) -> None:
     code = (
         "import os, signal, sys; from toolkit.format.commit import Transaction\n"
-        "from toolkit.storage.local_store import LocalStore\n"
+        "from toolkit.storage.local import LocalStore\n"
         "Transaction(LocalStore(sys.argv[1]), replace=True); os.kill(os.getpid(), signal.SIGKILL)"
     )
     done = subprocess.run([sys.executable, "-c", code, str(old)], timeout=60)

@@ -13,7 +13,7 @@ from toolkit.checks.verify import VerifyResult, verify
 from toolkit.errors import CorruptShardError, CorruptTableError, IntegrityError, PinMismatchError
 from toolkit.format.layout import batch_shape
 from toolkit.format.reader import ShardReader
-from toolkit.storage.local_store import LocalStore
+from toolkit.storage.local import LocalStore
 
 
 @pytest.fixture

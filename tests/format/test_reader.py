@@ -20,7 +20,7 @@ from toolkit.format.reader import ShardReader, read_failure
 from toolkit.format.shard import BatchPlace, ShardRecord
 from toolkit.format.tables import ShardIndex, encode_shard_table, parse_shard_tables
 from toolkit.loader.dataset.fetch import Fetcher
-from toolkit.storage.local_store import LocalStore
+from toolkit.storage.local import LocalStore
 
 SHAPE = BatchShape(0, np.empty(0, np.int32))
 

@@ -22,7 +22,7 @@ from toolkit.format.shard import BATCH_BODY_BYTES, ShardWriter
 from toolkit.format.tables import encode_shard_table, parse_shard_tables
 from toolkit.format.values import DamagedValueError, python_value, read_rows
 from toolkit.storage.background import BackgroundFile
-from toolkit.storage.local_store import LocalStore
+from toolkit.storage.local import LocalStore
 
 
 def write(

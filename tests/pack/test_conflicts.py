@@ -26,7 +26,7 @@ from toolkit.pack.conflicts import KeyConflicts
 from toolkit.pack.job import KeyConflict, OnExisting, PackJob
 from toolkit.pack.journal import Journal
 from toolkit.pack.run import pack
-from toolkit.storage.local_store import LocalStore
+from toolkit.storage.local import LocalStore
 
 SHARD_BYTES = 64 * 1024
 

@@ -17,8 +17,8 @@ from toolkit.errors import RejectsError, ToolkitError, UsageError
 from toolkit.format.commit import Transaction, remove_temporaries
 from toolkit.pack.job import KeyConflict, OnExisting, PackJob
 from toolkit.pack.run import pack
-from toolkit.storage.local import temporary_name, write_durable
-from toolkit.storage.local_store import LocalStore
+from toolkit.storage.files import temporary_name, write_durable
+from toolkit.storage.local import LocalStore
 
 HEX = "0123456789abcdef" * 4
 

@@ -37,7 +37,7 @@ from toolkit.pack.slices import SlicePacker
 from toolkit.pack.stage import Stage
 from toolkit.sources.base import Rows, Slice, Survey, rows_schema
 from toolkit.sources.shuffle import shuffled as order_of
-from toolkit.storage.local_store import LocalStore
+from toolkit.storage.local import LocalStore
 
 SHARD_BYTES = 64 * 1024
 COUNT = 300

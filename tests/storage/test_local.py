@@ -1,132 +1,130 @@
-"""Local files: durable writes leave the old file or the new one; errors name the path and say what to do."""
+"""The local store: the contract, and what only files can be: links, pipes, folders, relative paths."""
 
 from __future__ import annotations
 
-import errno
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from contracts.store import StoreContract
 
-from toolkit.errors import StorageError
-from toolkit.storage.local import (
-    fsync_directory,
-    read_range,
-    storage_errors,
-    temporary_name,
-    write_durable,
-)
-from toolkit.storage.store import TEMPORARY_PREFIX
+from toolkit.errors import NotFoundError, StorageError, UsageError
+from toolkit.storage.local import LocalStore, find_local
+from toolkit.storage.store import NoObjectError
+from toolkit.storage.stores import open_store
 
 
-@pytest.mark.parametrize("data", [b"", b"x", bytes(3_000_000)])
-def test_write_durable(tmp_path: Path, data: bytes) -> None:
-    path = tmp_path / "a"
-    write_durable(str(path), b"old")
-    write_durable(str(path), data)
-    assert path.read_bytes() == data
-    assert os.listdir(tmp_path) == ["a"]
+class TestLocalStore(StoreContract):
+    def make(self, tmp_path: Path) -> LocalStore:
+        (tmp_path / "place").mkdir()
+        return LocalStore(str(tmp_path / "place"))
 
 
-def test_a_bare_name_is_written_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def store(tmp_path: Path) -> LocalStore:
+    return LocalStore(str(tmp_path))
+
+
+def test_its_root_need_not_be_there(tmp_path: Path) -> None:
+    store = LocalStore(str(tmp_path / "a/b"))
+    assert store.entries() == []
+    assert store.info("manifest.json") is None
+    with pytest.raises(StorageError, match="can't lock"):
+        store.lock(".lock")
+    lock = store.lock(".lock", make=True)
+    assert store.entries() != []
+    lock.sync_root()
+    lock.release(undo=True)
+    assert not (tmp_path / "a").exists()
+    (tmp_path / "a").mkdir()
+    lock = store.lock(".lock", make=True)
+    store.write("manifest.json", b"x")
+    lock.release(undo=True)
+    assert [one.name for one in store.entries()] == ["manifest.json"]
+
+
+def test_a_file_is_no_root(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(UsageError, match="is a file: give a folder"):
+        LocalStore(str(tmp_path / "file")).entries()
+
+
+def test_readers_follow_links_and_writers_do_not(tmp_path: Path) -> None:
+    store, blobs = LocalStore(str(tmp_path / "ds")), tmp_path / "blobs"
+    blobs.mkdir()
+    (blobs / "b").write_bytes(b"data")
+    (tmp_path / "ds").mkdir()
+    os.symlink(blobs, tmp_path / "ds/tables")
+    os.symlink(blobs / "b", tmp_path / "ds/a")
+    os.symlink("nowhere", tmp_path / "ds/lost")
+    os.symlink("round", tmp_path / "ds/round")
+    assert (store.read("a"), store.read_range("tables/b", 1, 2)) == (b"data", b"at")
+    info = store.info("a")
+    assert info is not None
+    assert (info.bytes, info.is_link) == (4, True)
+    assert store.info("lost") is store.info("round") is None
+    assert [one.name for one in store.entries("tables", follow=True)] == ["b"]
+    assert [(one.name, one.bytes, one.is_folder) for one in store.entries()] == [
+        (name, None, False) for name in ("a", "lost", "round", "tables")
+    ]
+    for act in (
+        lambda: store.entries("tables"),
+        lambda: store.delete(["tables/b"]),
+        lambda: store.make_folder("tables"),
+        lambda: store.lock("a"),
+    ):
+        with pytest.raises(UsageError, match="is a symbolic link"):
+            act()
+    assert not store.create("lost", b"x")
+    store.write("a", b"mine")
+    store.delete(["lost", "round"])
+    assert (blobs / "b").read_bytes() == b"data"
+    assert [one.name for one in store.entries()] == ["a", "tables"]
+
+
+def test_a_link_may_name_the_root(tmp_path: Path) -> None:
+    (tmp_path / "ds").mkdir()
+    os.symlink(tmp_path / "ds", tmp_path / "named")
+    store = LocalStore(str(tmp_path / "named"))
+    store.write("a", b"x")
+    assert [one.name for one in store.entries()] == ["a"]
+    store.delete(["a"], durable=True)
+    assert os.listdir(tmp_path / "ds") == []
+
+
+@pytest.mark.parametrize("become", [os.mkfifo, os.mkdir])
+def test_what_is_no_file_is_not_waited_for(tmp_path: Path, store: LocalStore, become: Callable[[Path], None]) -> None:
+    become(tmp_path / "a")
+    for read in (lambda: store.read("a"), lambda: store.read_range("a", 0, 1)):
+        with pytest.raises(NoObjectError, match="isn't a regular file"):
+            read()
+    seen = store.info("a")
+    assert seen is not None
+    assert seen.bytes is None
+    if become is os.mkfifo:
+        store.swap("a", b"x", seen)
+        assert store.read("a") == b"x"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_permission_denied_says_so(tmp_path: Path, store: LocalStore) -> None:
+    (tmp_path / "a").write_bytes(b"x")
+    (tmp_path / "a").chmod(0)
+    with pytest.raises(StorageError, match=r"can't read .*a': permission denied"):
+        store.read("a")
+
+
+def test_paths_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "flowers").mkdir()
+    (tmp_path / "flowers/manifest.json").write_bytes(b"x")
     monkeypatch.chdir(tmp_path)
-    write_durable("a", b"x")
-    assert (tmp_path / "a").read_bytes() == b"x"
-
-
-def test_file_then_name_then_folder_are_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    events: list[str] = []
-    fsync, replace = os.fsync, os.replace
-
-    def logged_fsync(fd: int) -> None:
-        events.append(f"fsync {os.path.basename(os.readlink(f'/proc/self/fd/{fd}'))}")
-        fsync(fd)
-
-    def logged_replace(old: str, new: str) -> None:
-        assert Path(old).read_bytes() == b"x"
-        events.append("replace")
-        replace(old, new)
-
-    monkeypatch.setattr(os, "fsync", logged_fsync)
-    monkeypatch.setattr(os, "replace", logged_replace)
-    write_durable(str(tmp_path / "a"), b"x")
-    assert events == [f"fsync {TEMPORARY_PREFIX}{os.getpid()}-a", "replace", f"fsync {tmp_path.name}"]
-
-
-@pytest.mark.parametrize("step", ["fsync", "replace"])
-@pytest.mark.parametrize("error", [OSError(errno.EIO, "I/O"), KeyboardInterrupt()])
-def test_a_failure_leaves_the_old_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, error: BaseException
-) -> None:
-    path = tmp_path / "a"
-    path.write_bytes(b"old")
-
-    def fail(*_: object) -> None:
-        raise error
-
-    monkeypatch.setattr(os, step, fail)
-    with pytest.raises(StorageError if isinstance(error, OSError) else KeyboardInterrupt):
-        write_durable(str(path), b"new")
-    assert path.read_bytes() == b"old"
-    assert os.listdir(tmp_path) == ["a"]
-
-
-def test_temporary_names_lie_beside_the_file() -> None:
-    assert temporary_name("/a/b") == f"/a/{TEMPORARY_PREFIX}{os.getpid()}-b"
-    assert temporary_name("b") == f"{TEMPORARY_PREFIX}{os.getpid()}-b"
-
-
-def test_a_missing_folder_is_a_storage_error(tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match=r"can't write .*nowhere/a") as caught:
-        write_durable(str(tmp_path / "nowhere" / "a"), b"x")
-    assert caught.value.exit_code == 5
-    assert isinstance(caught.value.__cause__, FileNotFoundError)
-    with pytest.raises(StorageError, match=r"can't sync .*nowhere"):
-        fsync_directory(str(tmp_path / "nowhere"))
-
-
-@pytest.mark.parametrize(
-    ("number", "advice"),
-    [
-        (errno.ENOSPC, "the disk is full: free some space"),
-        (errno.EDQUOT, "quota"),
-        (errno.EFBIG, "ulimit -f"),
-        (errno.EACCES, "permission denied"),
-        (errno.EROFS, "read-only"),
-        (errno.EMFILE, "ulimit -n"),
-        (errno.EIO, "check the disk"),
-        (errno.ENOTDIR, "Not a directory"),
-    ],
-)
-def test_errors_say_what_to_do(number: int, advice: str) -> None:
-    with pytest.raises(StorageError, match=f"can't read 'p': .*{advice}"), storage_errors("read", Path("p")):
-        raise OSError(number, os.strerror(number))
-
-
-def test_a_storage_error_is_passed_on_as_it_is() -> None:
-    original = StorageError("first")
-    with pytest.raises(StorageError) as caught, storage_errors("write", "x"):
-        raise original
-    assert caught.value is original
-    with pytest.raises(ValueError, match="other"), storage_errors("write", "x"):
-        raise ValueError("other")
-
-
-def test_an_oserror_without_a_number() -> None:
-    with pytest.raises(StorageError, match="odd"), storage_errors("read", "x"):
-        raise OSError("odd")
-
-
-def test_read_range(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    data = bytes(range(200))
-    (tmp_path / "a").write_bytes(data)
-    pread = os.pread
-    fd = os.open(tmp_path / "a", os.O_RDONLY)
-    try:
-        for whole in (True, False):
-            for start, length in ((0, 200), (0, 0), (50, 10), (190, 100), (300, 5)):
-                assert read_range(fd, start, length) == data[start : start + length]
-            if whole:  # and again with a system that gives a few bytes at a time
-                monkeypatch.setattr(os, "pread", lambda fd, n, at: pread(fd, min(n, 7), at))
-    finally:
-        os.close(fd)
+    root = LocalStore(str(tmp_path / "flowers"))
+    assert find_local("flowers") == (root, "")
+    assert find_local("flowers/") == (LocalStore(str(tmp_path / "flowers")), "")
+    assert find_local("flowers/manifest.json") == (root, "manifest.json")
+    assert find_local("flower") is find_local("") is find_local("a\0b") is None
+    with pytest.raises(NotFoundError, match=r"no dataset at 'flower'\. Did you mean 'flowers'\?"):
+        open_store("flower")
+    with pytest.raises(UsageError, match="is a URL, and only local files are read"):
+        open_store("s3://bucket/flowers")

@@ -14,7 +14,7 @@ from toolkit.format.names import FOLDERS, is_own
 from toolkit.format.pin import MANIFESTS, REPORTS, TABLES, Version, resolve
 from toolkit.pack.journal import Journal
 from toolkit.pack.note import CommitNote
-from toolkit.storage.local_store import LocalStore
+from toolkit.storage.local import LocalStore
 from toolkit.storage.places import local_path
 from toolkit.storage.store import WritableStore
 

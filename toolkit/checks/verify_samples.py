@@ -25,7 +25,7 @@ from toolkit.format.key_hashes import key_hash
 from toolkit.format.key_repeats import find_repeats
 from toolkit.format.manifest import LabelCounts
 from toolkit.format.schema import DIGEST, KEY, Column, Kind, TokenEncoding
-from toolkit.storage.local import storage_errors
+from toolkit.storage.files import storage_errors
 from toolkit.storage.scratch import scratch_folder, written
 
 __all__ = ["Fault", "KeyLog", "SampleChecks"]

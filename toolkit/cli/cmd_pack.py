@@ -345,7 +345,7 @@ def _plan(job: PackJob, *, json: bool, quiet: bool) -> None:
 def _current_pin(dataset: str) -> str | None:
     """Return the pin of the dataset's current version, or None where there is none that can be read as one."""
     from toolkit.format.pin import current_pin
-    from toolkit.storage.local_store import LocalStore
+    from toolkit.storage.local import LocalStore
 
     return current_pin(LocalStore(dataset))
 

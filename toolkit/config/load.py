@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from toolkit.config.keys import Key
 from toolkit.config.values import Text
 from toolkit.errors import NotFoundError, UsageError, did_you_mean
-from toolkit.storage.local import storage_errors
+from toolkit.storage.files import storage_errors
 from toolkit.storage.places import local_path
 
 __all__ = ["Setting", "load_config", "read_settings"]

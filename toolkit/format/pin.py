@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from toolkit.errors import CorruptTableError, NotFoundError, PinMismatchError, StorageError, UsageError
 from toolkit.format.manifest import Manifest, parse_manifest
 from toolkit.format.tables import sha256
-from toolkit.storage.local_store import find_local
+from toolkit.storage.local import find_local
 from toolkit.storage.store import NoObjectError, Store
 from toolkit.storage.stores import open_store
 

@@ -14,7 +14,7 @@ from toolkit.format.key_repeats import KnownKeys, Repeats, find_repeats, first_r
 from toolkit.format.schema import KEY
 from toolkit.pack.journal import Journal, SliceResult
 from toolkit.pack.renames import Renames, plain_key, renamed_key
-from toolkit.storage.local import storage_errors
+from toolkit.storage.files import storage_errors
 from toolkit.storage.mapped import map_file
 from toolkit.storage.scratch import file_bytes
 

@@ -23,7 +23,7 @@ from toolkit.pack.report import provenance, rejects_jsonl
 from toolkit.sources.base import Slice, Source
 from toolkit.sources.make import make_source
 from toolkit.sources.reject import Reject
-from toolkit.storage.local_store import LocalStore
+from toolkit.storage.local import LocalStore
 from toolkit.storage.places import real_path
 
 __all__ = ["pack", "packing", "plan"]

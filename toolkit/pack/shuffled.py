@@ -23,7 +23,7 @@ from toolkit.pack.journal import SliceResult
 from toolkit.pack.stage import Stage
 from toolkit.sources.base import Rows, Slice, Survey
 from toolkit.sources.shuffle import shuffled
-from toolkit.storage.local import storage_errors
+from toolkit.storage.files import storage_errors
 from toolkit.storage.mapped import map_file
 from toolkit.storage.scratch import written
 from toolkit.storage.store import local_path_of

@@ -10,7 +10,7 @@ from toolkit.sources.files import expand, refuse, walk
 from toolkit.sources.registry import every
 from toolkit.sources.regular import check_regular
 from toolkit.sources.spec import SourceSpec
-from toolkit.storage.local import storage_errors
+from toolkit.storage.files import storage_errors
 
 __all__ = ["find_kind"]
 

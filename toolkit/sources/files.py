@@ -16,7 +16,7 @@ from toolkit.sources.patterns import Patterns
 from toolkit.sources.regular import check_regular
 from toolkit.sources.skips import Skips
 from toolkit.sources.splits import DEFAULT_SPLIT
-from toolkit.storage.local import storage_errors
+from toolkit.storage.files import storage_errors
 
 __all__ = ["InputFile", "ends_with", "expand", "find_files", "group_by_split", "refuse", "stays_within", "walk"]
 

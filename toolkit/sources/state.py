@@ -8,7 +8,7 @@ from typing import NamedTuple
 from toolkit.errors import SourceError
 from toolkit.sources.names import printable
 from toolkit.sources.regular import check_regular
-from toolkit.storage.local import storage_errors
+from toolkit.storage.files import storage_errors
 
 __all__ = ["FileState", "changed", "check_unchanged", "identity"]
 

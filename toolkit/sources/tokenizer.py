@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from toolkit.errors import NotFoundError, SourceError, UsageError, did_you_mean
 from toolkit.format.schema import TokenEncoding
 from toolkit.format.tables import encode_tokenizer_table, sha256
-from toolkit.storage.local import storage_errors
+from toolkit.storage.files import storage_errors
 from toolkit.storage.places import local_path
 
 __all__ = ["BYTES", "ByteTokenizer", "FileTokenizer", "Tokenizer", "load_tokenizer", "parse_tokenizer"]

@@ -13,7 +13,7 @@ from collections import deque
 from typing import BinaryIO
 
 from toolkit._native.shards.files import start_writeback
-from toolkit.storage.local import storage_errors
+from toolkit.storage.files import storage_errors
 
 __all__ = ["BackgroundFile"]
 

@@ -12,7 +12,7 @@ import stat
 from collections.abc import Iterable, Iterator
 
 from toolkit.errors import UsageError
-from toolkit.storage.local import refused_link, storage_errors
+from toolkit.storage.files import refused_link, storage_errors
 from toolkit.storage.store import Entry
 
 __all__ = ["list_folder", "make_folder", "remove_files"]

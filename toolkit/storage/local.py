@@ -1,150 +1,204 @@
-"""Read and write files of the local file system so that a kill leaves the old file or the new one."""
+"""The store that is a folder of the local file system: a kill at any instant leaves the old object or the new one.
+
+Writers refuse links inside it, readers follow them; the folder itself may be named by a link.
+"""
 
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
+import shutil
 import stat
-from collections.abc import Iterator
-from typing import BinaryIO
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
-from toolkit.errors import StorageError, UsageError
-from toolkit.storage.store import TEMPORARY_PREFIX
+from toolkit.errors import ExistsError, NotFoundError, UsageError
+from toolkit.storage.background import BackgroundFile
+from toolkit.storage.files import (
+    NoFileError,
+    fsync_directory,
+    open_regular,
+    read_file,
+    read_range,
+    storage_errors,
+    write_durable,
+)
+from toolkit.storage.folders import list_folder, make_folder, remove_files
+from toolkit.storage.lock import FolderLock
+from toolkit.storage.store import Entry, NoObjectError, ObjectInfo
 
-__all__ = [
-    "NoFileError",
-    "fsync_directory",
-    "new_file",
-    "open_regular",
-    "read_file",
-    "read_range",
-    "refused_link",
-    "storage_errors",
-    "temporary_name",
-    "write_durable",
-]
-
-_ADVICE = {
-    errno.ENOSPC: "the disk is full: free some space and run again",
-    errno.EDQUOT: "the disk quota is used up: free some space and run again",
-    errno.EFBIG: "the file size limit is reached (ulimit -f): raise it and run again",
-    errno.EACCES: "permission denied: check the owner and mode",
-    errno.EPERM: "permission denied: check the owner and mode",
-    errno.EROFS: "the file system is read-only",
-    errno.EMFILE: "too many open files: raise `ulimit -n`",
-    errno.EIO: "the device reported an I/O error: check the disk",
-}
+__all__ = ["LocalStore", "find_local", "reading", "siblings"]
 
 
-class NoFileError(OSError):
-    """A folder, pipe, socket or device in a file's place, or a file of more bytes than it can have."""
+@dataclass(frozen=True, slots=True)
+class LocalStore:
+    """A folder; it need not be there yet. A WritableStore."""
+
+    root: str
+
+    @property
+    def location(self) -> str:
+        """The folder's path, as it was given."""
+        return self.root
+
+    def place(self, name: str) -> str:
+        """Return the path of an object, or of the folder itself for ""."""
+        return os.path.join(self.root, name) if name else self.root
+
+    def local_path(self, name: str) -> str:
+        """Return the path of an object."""
+        return self.place(name)
+
+    def info(self, name: str) -> ObjectInfo | None:
+        """Return what is known of a name; None when there is nothing, and for a link that leads nowhere."""
+        path = self.place(name)
+        with storage_errors("look at", path):
+            try:
+                found = os.lstat(path)
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+        is_link = stat.S_ISLNK(found.st_mode)
+        if is_link:
+            try:
+                found = os.stat(path)
+            except OSError:
+                return None
+        nbytes = found.st_size if stat.S_ISREG(found.st_mode) else None
+        return ObjectInfo(nbytes, (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns), is_link)
+
+    def read(self, name: str, most: int | None = None) -> bytes:
+        """Return a whole file. Raises NotFoundError, NoObjectError, StorageError."""
+        path = self.place(name)
+        with reading(path):
+            return read_file(path, most)
+
+    def read_range(self, name: str, offset: int, length: int) -> bytes:
+        """Return up to `length` bytes at `offset`. Raises as read()."""
+        path = self.place(name)
+        with reading(path):
+            fd = open_regular(path)
+            try:
+                return read_range(fd, offset, length)
+            finally:
+                os.close(fd)
+
+    def entries(self, folder: str = "", *, follow: bool = False) -> list[Entry]:
+        """Return what is in a folder, by name. Raises UsageError, StorageError."""
+        path = self.place(folder)
+        if folder and not follow:
+            return list_folder(path)
+        if not os.path.isdir(path):
+            if not folder and os.path.exists(path):
+                raise UsageError(f"{path!r} is a file: give a folder for the dataset")
+            return []
+        return list_folder(os.path.realpath(path))
+
+    def lock(self, name: str, *, make: bool = False) -> FolderLock:
+        """Take the lock file `name`. Raises ExistsError, UsageError for a link in its place, StorageError."""
+        return FolderLock(self.root, name, make=make)
+
+    def write(self, name: str, data: bytes | memoryview) -> None:
+        """Write a temporary file, fsync it, rename it, and fsync the folder. Raises StorageError."""
+        write_durable(self.place(name), data)
+
+    def create(self, name: str, data: bytes) -> bool:
+        """Write a file where nothing has its name. Raises StorageError."""
+        if os.path.lexists(self.place(name)):
+            return False
+        self.write(name, data)
+        return True
+
+    def swap(self, name: str, data: bytes, expected: ObjectInfo | None) -> None:
+        """Write a file that is still the same. Raises ExistsError, StorageError."""
+        if self.info(name) != expected:  # nobody who holds the lock comes between this and the rename
+            raise ExistsError(
+                f"{self.place(name)!r} was changed while it was about to be replaced: see who writes there, and run "
+                "again"
+            )
+        self.write(name, data)
+
+    def stream(self, temporary: str) -> _LocalStream:
+        """Create the file of that name, to be written on a thread of its own. Raises StorageError."""
+        return _LocalStream(self, self.place(temporary))
+
+    def move(self, name: str, new_name: str) -> None:
+        """Rename a file. Raises StorageError."""
+        path = self.place(new_name)
+        with storage_errors("publish", path):
+            os.replace(self.place(name), path)
+
+    def delete(self, names: Iterable[str], *, durable: bool = False) -> None:
+        """Remove files, or links themselves, folder by folder. Raises UsageError, StorageError."""
+        by_folder: dict[str, list[str]] = {}
+        for name in names:
+            folder, _, last = name.rpartition("/")
+            by_folder.setdefault(folder, []).append(last)
+        for folder, lasts in by_folder.items():
+            path = self.place(folder)
+            remove_files(path if folder else os.path.realpath(path), lasts, durable=durable)
+
+    def sync(self, folder: str = "") -> None:
+        """Fsync a folder. Raises StorageError."""
+        fsync_directory(self.place(folder))
+
+    def make_folder(self, folder: str) -> bool:
+        """Make a folder. Raises UsageError, StorageError."""
+        return make_folder(self.place(folder))
+
+    def remove_folder(self, folder: str = "") -> None:
+        """Remove a folder if it is empty."""
+        with contextlib.suppress(OSError):
+            os.rmdir(self.place(folder))
+
+    def delete_folder(self, folder: str, by_way_of: str | None = None) -> None:
+        """Remove a folder with all that is in it, by descriptors: no link is followed. Raises StorageError."""
+        path = self.place(folder)
+        with storage_errors("remove", path):
+            if not os.path.isdir(path):
+                return
+            if by_way_of is not None:
+                os.rename(path, self.place(by_way_of))
+                self.sync()
+                path = self.place(by_way_of)
+            shutil.rmtree(path)
+
+
+class _LocalStream(BackgroundFile):
+    """A file of a LocalStore that has no name of its own yet."""
+
+    def __init__(self, store: LocalStore, path: str) -> None:
+        super().__init__(path)
+        self._store = store
+
+    def publish(self, name: str) -> None:
+        """Rename the closed file. Raises StorageError."""
+        path = self._store.place(name)
+        with storage_errors("publish", path):
+            os.replace(self.path, path)
+
+
+def find_local(path: str) -> tuple[LocalStore, str] | None:
+    """Return the store of a folder and "", or of a file that of its folder and the file's name; None for neither."""
+    if os.path.isfile(path):
+        folder, name = os.path.split(os.path.abspath(path))
+        return LocalStore(folder), name
+    return (LocalStore(os.path.abspath(path)), "") if os.path.isdir(path) else None
+
+
+def siblings(path: str) -> list[str]:
+    """Return the names that lie where `path` would lie; none where they can't be listed."""
+    with contextlib.suppress(OSError):
+        return os.listdir(os.path.dirname(os.path.abspath(path)))
+    return []
 
 
 @contextlib.contextmanager
-def storage_errors(action: str, path: str | os.PathLike[str]) -> Iterator[None]:
-    """Turn an OSError inside the block into a StorageError that names `path` and what was being done to it."""
-    try:
-        yield
-    except StorageError:
-        raise
-    except OSError as error:
-        advice = _ADVICE.get(error.errno or 0, error.strerror or str(error))
-        raise StorageError(f"can't {action} {os.fspath(path)!r}: {advice}") from error
-
-
-def refused_link(path: str, what: str) -> UsageError:
-    """Return the error for a link where a dataset has its own `what`."""
-    return UsageError(
-        f"{path!r} is a symbolic link: a dataset that is written or cleaned may have none inside, since what they lead "
-        f"to is not its own. Remove it, or put the {what} itself there; only the dataset as a whole may be a link"
-    )
-
-
-def new_file(path: str) -> BinaryIO:
-    """Create the file at `path` and open it for writing; whatever has that name goes, and is never written to.
-
-    Raises FileExistsError when somebody makes it at the same time; OSError.
-    """
-    try:
-        return _created(path)
-    except FileExistsError:
-        os.unlink(path)  # of a link, this is the link
-        return _created(path)
-
-
-def _created(path: str) -> BinaryIO:
-    # O_EXCL follows no link, not even one that leads nowhere.
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
-    return os.fdopen(fd, "wb")
-
-
-def temporary_name(path: str) -> str:
-    """Return a name beside `path` for a file that is still being written; unique in this process."""
-    folder, name = os.path.split(path)
-    return os.path.join(folder, f"{TEMPORARY_PREFIX}{os.getpid()}-{name}")
-
-
-def write_durable(path: str, data: bytes | memoryview) -> None:
-    """Write `data` to a temporary file, fsync it, rename it to `path`, and fsync the folder."""
-    temporary = temporary_name(path)
-    with storage_errors("write", path):
+def reading(path: str) -> Iterator[None]:
+    """Turn an OSError inside the block into the error that a Store raises of an object."""
+    with storage_errors("read", path):
         try:
-            with new_file(temporary) as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-            raise
-    fsync_directory(os.path.dirname(path))
-
-
-def fsync_directory(path: str) -> None:
-    """Make the renames inside `path` durable."""
-    with storage_errors("sync", path):
-        fd = os.open(path or ".", os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
-
-
-def open_regular(path: str) -> int:
-    """Open a file for reading and return its descriptor, which the caller closes.
-
-    Raises:
-        NoFileError: It isn't a regular file: a pipe would be waited for without end.
-        OSError: As os.open.
-    """
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    try:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise NoFileError(errno.EINVAL, "it isn't a regular file", path)
-    except BaseException:
-        os.close(fd)
-        raise
-    return fd
-
-
-def read_file(path: str, most: int | None = None) -> bytes:
-    """Return what a regular file holds. Raises as open_regular(), and NoFileError for more than `most` bytes."""
-    with os.fdopen(open_regular(path), "rb") as file:
-        if most is not None and os.fstat(file.fileno()).st_size > most:
-            raise NoFileError(errno.EFBIG, f"it has more than {most} bytes", path)
-        return file.read()
-
-
-def read_range(fd: int, offset: int, length: int) -> bytes:
-    """Return up to `length` bytes at `offset`; fewer only at the end of the file."""
-    pieces = []
-    while length > 0:
-        piece = os.pread(fd, length, offset)
-        if not piece:
-            break
-        pieces.append(piece)
-        offset += len(piece)
-        length -= len(piece)
-    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+            yield
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise NotFoundError(f"{path!r} isn't there") from error
+        except NoFileError as error:
+            raise NoObjectError(path, error.strerror or str(error)) from error

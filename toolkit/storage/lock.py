@@ -8,7 +8,7 @@ import fcntl
 import os
 
 from toolkit.errors import ExistsError
-from toolkit.storage.local import fsync_directory, refused_link, storage_errors
+from toolkit.storage.files import fsync_directory, refused_link, storage_errors
 
 __all__ = ["FolderLock"]
 

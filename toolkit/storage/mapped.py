@@ -9,8 +9,8 @@ from typing import Self
 
 from toolkit._native.shards.body import ShardMap
 from toolkit._native.shards.locate import FileIdentity
-from toolkit.storage.local import open_regular, read_range, storage_errors
-from toolkit.storage.local_store import reading
+from toolkit.storage.files import open_regular, read_range, storage_errors
+from toolkit.storage.local import reading
 
 __all__ = ["ShardFile", "map_file", "mapped"]
 

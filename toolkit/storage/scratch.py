@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import BinaryIO, Self
 
-from toolkit.storage.local import new_file, read_file, storage_errors
+from toolkit.storage.files import new_file, read_file, storage_errors
 from toolkit.storage.store import TEMPORARY_PREFIX
 
 __all__ = ["NamelessFile", "append", "file_bytes", "read_whole", "scratch_folder", "take_whole", "written"]

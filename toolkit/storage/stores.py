@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 
 from toolkit.errors import NotFoundError, did_you_mean
-from toolkit.storage.local_store import find_local, siblings
+from toolkit.storage.local import find_local, siblings
 from toolkit.storage.places import local_path
 from toolkit.storage.store import Store
 

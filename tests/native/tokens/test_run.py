@@ -15,7 +15,7 @@ from toolkit._native.tokens.gather import TokenShard
 from toolkit._native.tokens.run import TokenRun
 from toolkit.format.layout import batch_shape
 from toolkit.format.reader import ShardReader
-from toolkit.storage.local_store import LocalStore
+from toolkit.storage.local import LocalStore
 
 IDS, ENDS = 8, 6  # buffers of a body: behind key (3), digest (2) and the list's validity
 

@@ -23,7 +23,7 @@ from toolkit.sources.names import printable
 from toolkit.sources.options import VerifyImages
 from toolkit.sources.payloads import check_payload
 from toolkit.sources.reject import Reject
-from toolkit.storage.local import storage_errors
+from toolkit.storage.files import storage_errors
 
 __all__ = ["pieces", "read_images"]
 

@@ -34,7 +34,7 @@ from toolkit.sources.places import source_folder
 from toolkit.sources.reject import Reject
 from toolkit.sources.skips import Skips
 from toolkit.sources.splits import DEFAULT_SPLIT, check_name
-from toolkit.storage.local import storage_errors
+from toolkit.storage.files import storage_errors
 
 __all__ = ["Entry", "ImageFolderOptions", "Scan", "scan_imagefolder"]
 

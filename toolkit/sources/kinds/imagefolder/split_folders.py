@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from toolkit.errors import NotFoundError, SourceError, UsageError, did_you_mean
 from toolkit.sources.names import printable
 from toolkit.sources.splits import LIKE_SPLIT, SPLIT_NAMES, check_name
-from toolkit.storage.local import storage_errors
+from toolkit.storage.files import storage_errors
 
 __all__ = ["SplitFolders", "check_mapping", "mapped", "named", "refuse_mixed"]
 

@@ -25,7 +25,7 @@ from toolkit.sources.kinds.parquet.footer import Chunks, FooterError, read_chunk
 from toolkit.sources.names import is_utf8, printable
 from toolkit.sources.regular import check_regular, open_file
 from toolkit.sources.state import FileState
-from toolkit.storage.local import read_range, storage_errors
+from toolkit.storage.files import read_range, storage_errors
 
 __all__ = [
     "SUFFIXES",

@@ -36,7 +36,7 @@ from toolkit.sources.options import LabelMode, SourceOptions
 from toolkit.sources.reject import Reject
 from toolkit.sources.skips import FILE_REASONS, Skips
 from toolkit.sources.state import FileState, check_unchanged
-from toolkit.storage.local import storage_errors
+from toolkit.storage.files import storage_errors
 
 __all__ = ["ParquetSource"]
 

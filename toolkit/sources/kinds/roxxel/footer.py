@@ -11,7 +11,7 @@ from toolkit.sources.files import InputFile
 from toolkit.sources.names import printable
 from toolkit.sources.regular import open_file
 from toolkit.sources.state import identity
-from toolkit.storage.local import storage_errors
+from toolkit.storage.files import storage_errors
 
 __all__ = ["SUFFIXES", "RoxxelFile", "looks_like_roxxel", "read_footer"]
 

@@ -27,7 +27,7 @@ from toolkit.sources.regular import open_regular
 from toolkit.sources.reject import Reject
 from toolkit.sources.skips import FILE_REASONS, Skips
 from toolkit.sources.tokenized import TOKENS, token_array
-from toolkit.storage.local import read_range, storage_errors
+from toolkit.storage.files import read_range, storage_errors
 
 __all__ = ["RoxxelSource"]
 

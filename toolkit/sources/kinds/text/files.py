@@ -16,7 +16,7 @@ from toolkit.sources.file_bytes import HEAD_BYTES, FileBytes, compression_of, op
 from toolkit.sources.names import printable
 from toolkit.sources.regular import open_file, open_regular
 from toolkit.sources.state import identity
-from toolkit.storage.local import storage_errors
+from toolkit.storage.files import storage_errors
 
 __all__ = [
     "BYTE_ORDER_MARK",

@@ -23,7 +23,7 @@ from toolkit.sources.inflate import GZIP_OR_ZLIB, InflateError, inflate
 from toolkit.sources.names import printable
 from toolkit.sources.regular import open_file
 from toolkit.sources.state import FileState
-from toolkit.storage.local import storage_errors
+from toolkit.storage.files import storage_errors
 
 __all__ = ["LARGEST_RECORD", "Record", "RecordFile", "is_named_tfrecord", "looks_like_tfrecord"]
 

@@ -18,7 +18,7 @@ from toolkit.sources.file_bytes import HEAD_BYTES, Compression, FileBytes, compr
 from toolkit.sources.names import printable
 from toolkit.sources.regular import open_regular
 from toolkit.sources.state import FileState, check_unchanged
-from toolkit.storage.local import storage_errors
+from toolkit.storage.files import storage_errors
 
 __all__ = [
     "FILE",
