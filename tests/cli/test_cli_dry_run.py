@@ -15,6 +15,7 @@ from command import Cli, encoded, put
 from sources import roxxels, tars
 
 from toolkit.sources import registry
+from toolkit.sources.skips import WORDS
 
 
 def write_parquet(root: Path) -> None:
@@ -45,6 +46,7 @@ def test_every_kind_can_be_planned(cli: Cli, tmp_path: Path, kind: str, tokens: 
     assert ended.last_line.startswith("dry_run=true samples=")
     document = json.loads(cli("pack", tmp_path / "source", tmp_path / "ds", "--dry-run", "--json", *flags).out)
     assert document["source_kind"] == kind
+    assert document["skipped"].keys() <= WORDS.keys() | registry.named(kind).skips.keys()  # each can be told in words
     assert not (tmp_path / "ds").exists()
 
 

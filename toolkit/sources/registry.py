@@ -21,18 +21,15 @@ def names() -> list[str]:
 
 def named(name: str) -> SourceSpec:
     """Return a kind. Raises UsageError with the nearest name: there is none."""
-    if name in _registered:
-        return _registered[name]
-    if name not in _folders():
-        known = names()
+    known = names()
+    if name not in known:
         raise UsageError(f"source kind must be one of {', '.join(known)}, got {name!r}.{did_you_mean(name, known)}")
-    spec: SourceSpec = importlib.import_module(f"{kinds.__name__}.{name}.spec").SPEC
-    return spec
+    return _spec(name)
 
 
 def every() -> list[SourceSpec]:
     """Return all kinds, by name."""
-    return [named(name) for name in names()]
+    return [_spec(name) for name in names()]
 
 
 def register(spec: SourceSpec) -> SourceSpec:
@@ -46,6 +43,13 @@ def register(spec: SourceSpec) -> SourceSpec:
 def forget(name: str) -> None:
     """Take a registered kind back. Raises KeyError: there is none."""
     del _registered[name]
+
+
+def _spec(name: str) -> SourceSpec:
+    if name in _registered:
+        return _registered[name]
+    spec: SourceSpec = importlib.import_module(f"{kinds.__name__}.{name}.spec").SPEC
+    return spec
 
 
 def _folders() -> list[str]:
