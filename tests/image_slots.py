@@ -38,12 +38,14 @@ def decode(encoded: bytes, *chain: Any, key: int | None = None, **options: Any) 
 
 def run_batch(
     image: CompiledImage, encoded: list[bytes], keys: np.ndarray | None = None, scratch: Scratch | None = None
-) -> tuple[np.ndarray, list[Failure]]:
-    """Return a batch of encoded images and which of them failed."""
+) -> tuple[Any, list[Failure]]:
+    """Return a batch of encoded images, an array or a list, and which of them failed."""
     held = [np.frombuffer(one or b"\0", np.uint8) for one in encoded]
     addresses = np.array([one.ctypes.data for one in held], np.uint64)
     lengths = np.array([len(one) for one in encoded], np.int64)
-    out = np.zeros((len(encoded), *image.shape), image.dtype)
+    out: Any = [None] * len(encoded)
+    if image.shape is not None:
+        out = np.zeros((len(encoded), *image.shape), image.dtype)
     failures = image.run(addresses, lengths, _Held(), out, scratch or Scratch(), keys)
     return out, failures
 

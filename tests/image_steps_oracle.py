@@ -219,11 +219,9 @@ def apply_ops(image: Image.Image, ops: Sequence[tuple[Any, ...]], key: int = 0) 
     """Return what steps in the native form make of a picture, branches included."""
     for name, fields, *ways in ops:
         u = KeyedDraws(key, fields.get("id", 0))
-        if name == "maybe":
-            image = apply_ops(image, ways[0], key) if u[0] < fields["p"] else image
-        elif name == "one_of":
-            shares = np.cumsum(fields["weights"]) / sum(fields["weights"])
-            image = apply_ops(image, ways[0][int(np.searchsorted(shares, u[0], side="right"))], key)
+        if name in ("maybe", "one_of"):
+            way = next((i for i, limit in enumerate(fields["limits"]) if u[0] < limit), None)
+            image = image if way is None else apply_ops(image, ways[0][way], key)
         else:
             given = {field: value for field, value in fields.items() if field != "id"}
             if "filter" in given:

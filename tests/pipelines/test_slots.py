@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import math
 import pickle
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -55,12 +57,12 @@ def test_steps_that_do_not_fit_are_named(build: object, says: str) -> None:
         (lambda s: s.normalize("imagenet", (1, 1, 1)), "leave std out"),
         (lambda s: s.normalize((1, 2), (1, 1, 1)), "three values"),
         (lambda s: s.normalize((0, 0, 0), (1, 0, 1)), "must be positive"),
-        (lambda s: s.resize_short(0), "size must be a positive int, got 0"),
-        (lambda s: s.center_crop((3, -1)), "width must be a positive int"),
+        (lambda s: s.resize_short(0), r"size must be an int in 1\.\.65535, got 0"),
+        (lambda s: s.center_crop((3, -1)), r"width must be an int in 1\.\.65535, got -1"),
         (lambda s: s.center_crop((1, 2, 3)), "one number or"),
         (lambda s: s.normalize((0, 0, float("nan")), (1, 1, 1)), "must be a finite number"),
         (lambda s: s.normalize((0, 0, 0), (1, 1e-42, 1)), "no smaller than"),
-        (lambda s: s.resize_short(2.5), "positive int, got 2.5"),
+        (lambda s: s.resize_short(2.5), r"size must be an int in 1\.\.65535, got 2\.5"),
     ],
 )
 def test_bad_arguments_are_refused_where_they_are_written(call: object, says: str) -> None:
@@ -102,12 +104,31 @@ BASE = toolkit.pipeline(DECODED.random_crop(8), slot("label").scalar("int64"))
     [
         toolkit.pipeline(slot("label").scalar("int64"), DECODED.random_crop(8)),
         toolkit.pipeline(slot("image").decode_image(max_bytes=1, truncated="warn").random_crop(8), *BASE.slots[1:]),
-        toolkit.pipeline(slot("image", sync="").decode_image().random_crop(8), *BASE.slots[1:]),
         toolkit.pipeline(DECODED.random_crop(8), slot("label", sync="other").scalar("int64")),
     ],
 )
 def test_describe_leaves_out_what_changes_no_sample(same: toolkit.Pipeline) -> None:
     assert same.describe() == BASE.describe()
+
+
+def test_describe_takes_what_means_the_same_for_the_same() -> None:
+    def describe(fill: float = 0, weights: tuple[float, ...] | None = None) -> str:
+        way = toolkit.chain().hflip()
+        steps = DECODED.one_of(way, toolkit.chain(), weights=weights)
+        return toolkit.pipeline(steps, slot("label", optional=True, fill=fill).scalar("int64")).describe()
+
+    assert describe(1) == describe(1.0) == describe(True) != describe(0) == describe(False)
+    assert describe(0.5) == describe(np.float64(0.5)) != describe(math.inf) != describe(math.nan)
+    assert describe(weights=(1, 1)) == describe(weights=(2.5, 2.5)) == describe()
+    assert describe(weights=(1, 3)) == describe(weights=(2, 6)) != describe(weights=(3, 1)) != describe()
+
+
+@pytest.mark.parametrize("fill", [math.nan, math.inf, -math.inf, np.float64(0.25), True, "é\n"])
+def test_a_fill_reads_as_code(fill: float | str) -> None:
+    made = slot("x", optional=True, fill=fill)
+    again = eval(repr(made), {"slot": slot})
+    assert repr(again) == repr(made)
+    assert again.fill == fill or again.fill != again.fill
 
 
 @pytest.mark.parametrize(
@@ -207,3 +228,20 @@ def test_explain_shows_types_and_what_runs() -> None:
         "   └─ max",
     ]
     assert made.describe().startswith(made.explain().splitlines()[0].removeprefix("pipeline "))
+
+
+def test_a_slot_syncs_with_no_group_of_toolkits_own() -> None:
+    for sync in ("", "#1", "#"):
+        with pytest.raises(PipelineError, match=rf"^slot 'image': sync='{sync}' is how toolkit calls"):
+            slot("image", sync=sync)
+    assert toolkit.pipeline(slot("image", sync="1#")).sync_groups == {"image": "1#"}
+
+
+@pytest.mark.parametrize("option", ["name", "sync", "fill"])
+def test_a_text_that_cannot_be_encoded_is_refused_where_it_is_written(option: str) -> None:
+    with pytest.raises(PipelineError, match=rf"^slot 'x': {option} must be a text that UTF-8 can hold, got "):
+        slot("x", optional=True, **{option: "\ud800"})
+    with pytest.raises(PipelineError, match="column must be a text that UTF-8 can hold"):
+        slot("\udfff")
+    with pytest.raises(PipelineError, match="step hflip: name must be a text that UTF-8 can hold"):
+        DECODED.hflip(name="a\udc80")

@@ -105,7 +105,7 @@ def test_describe_follows_every_field_but_limits(word: str) -> None:
 
     assert describe(step) == describe(made(word).steps[-1])
     for field in dataclasses.fields(step):
-        other: Any = {"fn": max, "steps": (), "branches": ()}.get(field.name, "other")
+        other: Any = {"fn": max, "steps": (), "branches": (), "weights": (3.0, 1.0)}.get(field.name, "other")
         changed = describe(dataclasses.replace(step, **{field.name: other})) != describe(step)
         assert changed == (field.name not in step.limits), field.name
 

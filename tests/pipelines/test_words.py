@@ -5,10 +5,12 @@ from __future__ import annotations
 import functools
 import math
 import pickle
+import re
 from collections.abc import Callable
 from typing import Any
 
 import image_steps as image
+import numpy as np
 import pytest
 from image_steps import Filter, Layout, Mode
 
@@ -236,6 +238,19 @@ MISFITS: list[tuple[Callable[[], Any], str]] = [
     (lambda: slot("i").python(len, ("uint8", (4, 4, 3))).hflip(), r"got a uint8 tensor 4 x 4 x 3: only decode_image"),
     (lambda: slot("i").then(chain().hflip()), "slot 'i', step 1 hflip"),
     (lambda: slot("i").to_chw(), r"put \.decode_image\(\) first"),
+    (lambda: decoded().cast("int8"), "step 2 cast.*a dtype that images have, got int8: they come as uint8, int16"),
+    (
+        lambda: decoded().normalize("half").maybe(chain().to_chw()),
+        r"step 3 maybe\(.*\): within it, step 1 to_chw\(\): expected a step on pixels.*: put it behind the branch",
+    ),
+    (
+        lambda: decoded().to_hwc().one_of(chain().cast("float16").python(len, "object"), chain()),
+        r"branch 1, step 1 cast\(.float16.\): expected a step on pixels",
+    ),
+    (
+        lambda: decoded().to_chw().one_of(chain(), chain()),
+        "expected pixels, got a uint8 3 x height x width tensor: put the branch in front of normalize, cast and layout",
+    ),
 ]
 
 
@@ -251,7 +266,7 @@ BAD: list[tuple[Callable[[Any], Any], str]] = [
     (lambda s: s.decode_image(truncated="warm"), "Did you mean 'warn'"),
     (lambda s: s.resize(224), r"say resize\(\(224, 224\)\), or resize_short\(224\)"),
     (lambda s: s.resize_short(8, filter="bilinaer"), "Did you mean 'bilinear'"),
-    (lambda s: s.crop(-1, 0, 2, 2), "top must be an int of 0 or more, got -1"),
+    (lambda s: s.crop(-1, 0, 2, 2), r"top must be an int in 0\.\.65535, got -1"),
     (lambda s: s.random_resized_crop(8, scale=(0.9, 0.1)), "the first is the larger one"),
     (lambda s: s.random_resized_crop(8, scale=0.1), r"scale must be \(low, high\), got 0.1"),
     (lambda s: s.random_resized_crop(8, scale=(0.1, 1.5)), r"within 0\.\.1, got 1.5"),
@@ -287,6 +302,35 @@ BAD: list[tuple[Callable[[Any], Any], str]] = [
     (lambda s: s.python(len, "objekt"), "Did you mean 'object'"),
     (lambda s: s.python(len, "object", timeout=0), "timeout must be"),
     (lambda s: s.then(slot("x")), "takes a chain, got Slot"),
+    (lambda s: s.decode_image(mode=np.array(["rgb"])), "mode must be one of rgb, gray, rgba, got array"),
+    (lambda s: s.decode_image(max_pixels=1 << 31), r"max_pixels must be an int in 1\.\.2147483647, got 2147483648"),
+    (lambda s: s.resize((70_000, 5)), r"height must be an int in 1\.\.65535, got 70000"),
+    (lambda s: s.resize(True), r"size must be an int in 1\.\.65535, got True"),
+    (lambda s: s.resize_long(65_536), r"size must be an int in 1\.\.65535"),
+    (lambda s: s.center_crop(65_536), r"size must be an int in 1\.\.65535, got 65536"),
+    (lambda s: s.random_crop((5, np.int64(4))), "width must be an int in .*got"),
+    (lambda s: s.random_resized_crop(8, scale=np.array([0.1, 1.0])), r"scale must be \(low, high\), got array"),
+    (lambda s: s.crop(0, 65_536, 2, 2), r"left must be an int in 0\.\.65535"),
+    (lambda s: s.pad(-1), r"size must be an int in 0\.\.65535, got -1"),
+    (lambda s: s.pad(True), "size must be an int in .*, got True"),
+    (lambda s: s.pad(2, top=np.array([1, 2])), "top must be an int in .*, got array"),
+    (lambda s: s.pad(bottom=65_536), r"bottom must be an int in 0\.\.65535"),
+    (lambda s: s.hflip(True), "p must be a finite number, got True"),
+    (lambda s: s.hflip(np.array([0.5])), "p must be a finite number, got array"),
+    (lambda s: s.hflip(name=np.array(["a", "b"])), "name must be a text, got array"),
+    (lambda s: s.color_jitter(saturation=True), r"saturation must be \(low, high\), got True"),
+    (lambda s: s.color_jitter(contrast=1e6), r"contrast must be within 0\.\.1e\+06"),
+    (lambda s: s.grayscale(channels=True), "channels must be 1 or 3, got True"),
+    (lambda s: s.grayscale(channels=3.0), "channels must be 1 or 3, got 3.0"),
+    (lambda s: s.grayscale(channels=np.array([1, 3])), "channels must be 1 or 3, got array"),
+    (lambda s: s.normalize(np.zeros(3), np.ones(3)), "must have three values in a tuple or list, .*got array"),
+    (lambda s: s.text("utf\0008"), "no encoding"),
+    (lambda s: s.text("\ud800"), "no encoding"),
+    (lambda s: s.array("int8", b"ab"), "a tuple of sizes"),
+    (lambda s: s.one_hot(np.array([3, 4])), "classes must be a positive int, got array"),
+    (lambda s: s.one_hot(1 << 31), r"classes must be an int in 1\.\.2147483647"),
+    (lambda s: s.python(len, np.array(["object", "x"])), "dtype must be one of"),
+    (lambda s: s.one_of(chain(), chain(), weights=np.ones(2)), "weights must be a list of numbers, got array"),
 ]
 
 
@@ -328,3 +372,25 @@ def test_a_partial_is_known_by_its_arguments() -> None:
     assert describe(two) == describe(functools.partial(pow, exp=2)) != describe(three)
     assert describe(len) != describe(len, version=2)
     assert Python(two, None, None, False, 60.0, 1).text() == 'python(partial(pow), "object")'
+
+
+@pytest.mark.parametrize(
+    ("say", "says"),
+    [
+        (lambda s: s.maybe(), "maybe(): missing a required argument: 'chain'; it is maybe(chain, p=0.5, *, name=None)"),
+        (lambda s: s.crop(1, 2, 3), "crop(): missing a required argument: 'width'; it is crop(top, left, "),
+        (lambda s: s.hflip(0.5, "x"), "hflip(): too many positional arguments; it is hflip(p=0.5, *, name=None)"),
+        (lambda s: s.hflip(0.5, p=0.5), "hflip(): multiple values for argument 'p'; it is hflip("),
+        (lambda s: s.passthrough(3), "passthrough(): too many positional arguments; it is passthrough()"),
+        (lambda s: s.one_hot(clases=3), "one_hot() got an unexpected keyword argument 'clases': it is one_hot("),
+        (lambda s: s.one_hot(clases=3), "Did you mean 'classes'?"),
+        (lambda s: s.resize((2, 2), filtr="nearest"), "resize(size, *, filter='bilinear'). Did you mean 'filter'?"),
+        (lambda s: s.one_of(chain(), wieghts=(1,)), "one_of() got an unexpected keyword argument 'wieghts': it is"),
+    ],
+)
+@pytest.mark.parametrize("start", [lambda: slot("image"), chain], ids=["slot", "chain"])
+def test_arguments_that_a_word_does_not_take_are_told_by_the_word(
+    start: Callable[[], Any], say: Callable[[Any], Any], says: str
+) -> None:
+    with pytest.raises(TypeError, match=re.escape(says)):
+        say(start())

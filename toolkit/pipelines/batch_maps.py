@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Collection, Mapping, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from toolkit.errors import PipelineError
 from toolkit.pipelines.arrays import owned_array
+from toolkit.pipelines.check import BadArgumentError, a_number, an_int
 from toolkit.pipelines.functions import function_name
 from toolkit.pipelines.randomness import batch_key, generator
 
@@ -49,10 +50,13 @@ def batch_map(
     """Say more of a batch map than the function alone; see BatchMap. Raises PipelineError."""
     if not callable(fn):
         raise PipelineError(f"batch_maps takes functions, got {fn!r}")
-    for option, names in (("adds", adds), ("drops", drops)):
-        if isinstance(names, str) or not all(isinstance(name, str) for name in names):
-            raise PipelineError(f"batch map {function_name(fn)}: {option} must be a tuple of names, got {names!r}")
-    return BatchMap(fn, tuple(adds), tuple(drops), timeout, version)
+    try:
+        adds, drops = _names("adds", adds), _names("drops", drops)
+        timeout = None if timeout is None else a_number("timeout", timeout, least=0.001)
+        an_int("version", version, least=0)
+    except BadArgumentError as error:
+        raise PipelineError(f"batch map {function_name(fn)}: {error}") from None
+    return BatchMap(fn, adds, drops, timeout, version)
 
 
 def as_batch_map(value: BatchMap | Callable[..., Any]) -> BatchMap:
@@ -84,6 +88,12 @@ def run_batch_map(
         if length != samples:
             raise ValueError(f"it returned {length} values of {name!r} for {samples} samples")
     return {name: _owned(name, result[name]) for name in expected}
+
+
+def _names(option: str, names: object) -> tuple[str, ...]:
+    if not isinstance(names, Collection) or isinstance(names, str) or not all(isinstance(name, str) for name in names):
+        raise BadArgumentError(f"{option} must be a tuple of names, got {names!r}")
+    return tuple(names)
 
 
 def _owned(name: str, values: Any) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from toolkit._native.image.program import DTYPES
 from toolkit.pipelines import fields
 from toolkit.pipelines.array.numbers import check_convertible
 from toolkit.pipelines.arrays import convert_numbers
@@ -38,6 +39,8 @@ class Cast(FinishStep, WholeArray):
         if state.dtype == "float32" and self.dtype not in _OF_FLOATS:
             fix = f"{self.dtype} would cut off fractions: cast instead of normalize"
             raise MisfitError("whole numbers", state, fix)
+        if self.dtype not in DTYPES:
+            raise MisfitError("a dtype that images have", self.dtype, f"they come as {', '.join(DTYPES)}")
         return State(ValueKind.TENSOR, self.dtype, state.shape, state.layout)
 
     def finish(self, options: dict[str, Any]) -> None:

@@ -22,6 +22,7 @@ __all__ = [
     "a_pair",
     "a_shape",
     "a_size",
+    "a_text",
     "an_int",
 ]
 
@@ -50,12 +51,15 @@ class BadArgumentError(Exception):
 
 def an_int(name: str, value: object, *, least: int = 1, most: int = MAX_INT) -> int:
     """Return an int in least..most."""
-    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-        kind = "a positive int" if least == 1 else f"an int of {least} or more"
-        if most != MAX_INT:
-            kind = f"an int in {least}..{most}"
-        raise BadArgumentError(f"{name} must be {kind}, got {value!r}")
-    return value
+    is_large = False
+    if isinstance(value, int) and not isinstance(value, bool):
+        if least <= value <= most:
+            return value
+        is_large = value > most
+    kind = "a positive int" if least == 1 else f"an int of {least} or more"
+    if most != MAX_INT or is_large:
+        kind = f"an int in {least}..{most}"
+    raise BadArgumentError(f"{name} must be {kind}, got {value!r}")
 
 
 def a_number(name: str, value: object, *, least: float = -math.inf, most: float = math.inf) -> float:
@@ -78,13 +82,13 @@ def a_pair(name: str, value: object, *, least: float, most: float = math.inf) ->
     return low, high
 
 
-def a_size(value: object) -> tuple[int, int]:
+def a_size(value: object, *, most: int) -> tuple[int, int]:
     """Return (height, width) of a size that is one number or a pair."""
     if isinstance(value, (tuple, list)):
         if len(value) != 2:
             raise BadArgumentError(f"a size is one number or (height, width), got {value!r}")
-        return an_int("height", value[0]), an_int("width", value[1])
-    size = an_int("size", value)
+        return an_int("height", value[0], most=most), an_int("width", value[1], most=most)
+    size = an_int("size", value, most=most)
     return size, size
 
 
@@ -92,23 +96,36 @@ def a_shape(name: str, value: object) -> tuple[int | None, ...]:
     """Return a tuple of sizes, None where any size will do."""
     if isinstance(value, int) and not isinstance(value, bool):
         value = (value,)
-    if not isinstance(value, Sequence) or isinstance(value, str):
+    if not isinstance(value, Sequence) or isinstance(value, str | bytes):
         raise BadArgumentError(f"{name} must be a tuple of sizes, as (3, 224, 224), got {value!r}")
     return tuple(None if size is None else an_int(f"a size of {name}", size, least=0) for size in value)
 
 
 def a_choice(kind: type[_Member], name: str, value: object) -> _Member:
-    """Return the member whose value it is."""
+    """Return the member whose value it is: a text."""
     try:
-        return kind(value)
+        return kind(value if isinstance(value, (str, kind)) else None)
     except ValueError:
         known = [str(member.value) for member in kind]
         hint = did_you_mean(str(value), known)
         raise BadArgumentError(f"{name} must be one of {', '.join(known)}, got {value!r}.{hint}") from None
 
 
+def a_text(name: str, value: object) -> str:
+    """Return a text that can be encoded: half of a surrogate pair is no character."""
+    if not isinstance(value, str):
+        raise BadArgumentError(f"{name} must be a text, got {value!r}")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise BadArgumentError(
+            f"{name} must be a text that UTF-8 can hold, got {value!r}: leave out its lone surrogates"
+        ) from None
+    return value
+
+
 def a_flag(name: str, value: object) -> bool:
-    """Return a bool; 0 and 1 are none."""
+    """Return a bool. 0 and 1 are rejected."""
     if not isinstance(value, bool):
         raise BadArgumentError(f"{name} must be True or False, got {value!r}")
     return value

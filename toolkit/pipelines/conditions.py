@@ -1,4 +1,4 @@
-"""Steps that run other steps with a probability: maybe and one_of. They lie within each other as deep as one likes.
+"""Steps that run other steps with a probability: maybe and one_of. They may lie within each other.
 
 Steps on pixels in them run in the native call; any others in Python, on the samples that drew them.
 """
@@ -17,7 +17,7 @@ from toolkit.pipelines import fields
 from toolkit.pipelines.check import BadArgumentError, a_number
 from toolkit.pipelines.registry import register
 from toolkit.pipelines.state import MisfitError, State, ValueKind
-from toolkit.pipelines.step import Step, Steps, chain_text, literal, plain
+from toolkit.pipelines.step import Step, Steps, chain_text, literal
 from toolkit.pipelines.value_step import ValueStep
 
 __all__ = ["Branch", "Maybe", "OneOf"]
@@ -44,10 +44,6 @@ class Branch(Step):
     @abstractmethod
     def limits_of_ways(self) -> list[float]:
         """The limit below which the draw must be for each way: the first such is taken."""
-
-    @abstractmethod
-    def kernel(self) -> dict[str, Any]:
-        """Return the fields that the native call takes."""
 
     @abstractmethod
     def path(self, way: int) -> str:
@@ -96,14 +92,17 @@ class Branch(Step):
                 after = step.after(state)
             except MisfitError as error:
                 raise _WayMisfitError(where, error) from None
-            if state.kind is ValueKind.PIXELS and step.is_native and after.kind is not ValueKind.PIXELS:
+            if state.layout is not None and step.is_native and after.kind is not ValueKind.PIXELS:
                 fix = "pixels are written in one way: put it behind the branch"
                 raise _WayMisfitError(where, MisfitError("a step on pixels", step.text(), fix))
             state = after
         return state
 
-    def _check_runs(self) -> None:
-        """Raise MisfitError when one part of the steps runs on pixels and another in Python."""
+    def _check_runs(self, state: State) -> None:
+        """Raise MisfitError when the steps don't all run on pixels, or all in Python, or the pixels are finished."""
+        if self.is_native and state.layout is not None and state.kind is not ValueKind.PIXELS:
+            fix = "put the branch in front of normalize, cast and layout"
+            raise MisfitError("pixels", f"a {state.dtype} {state.sizes()} tensor", fix)
         on_pixels = [step for step in _flat(self.inner) if not isinstance(step, ValueStep)]
         if on_pixels and not self.is_native:
             other = next(step for step in self.inner if not step.is_native)
@@ -153,10 +152,6 @@ class Maybe(Branch):
         """The probability."""
         return [self.p]
 
-    def kernel(self) -> dict[str, Any]:
-        """Return the probability."""
-        return {"p": self.p}
-
     def path(self, way: int) -> str:
         """Return nothing: there is one way."""
         return ""
@@ -164,7 +159,7 @@ class Maybe(Branch):
     def after(self, state: State) -> State:
         """Leave what was there, or its size open."""
         after = self._after_way(0, state)
-        self._check_runs()
+        self._check_runs(state)
         return _joined(state, after, "a sample that isn't drawn keeps what it has, and the others must agree")
 
     def identity(self) -> list[object]:
@@ -214,12 +209,9 @@ class OneOf(Branch):
     @property
     def limits_of_ways(self) -> list[float]:
         """The sums of the shares."""
-        sums = list(itertools.accumulate(self.kernel()["weights"]))
+        weights = (1.0,) * len(self.branches) if self._is_even else self.weights or ()
+        sums = list(itertools.accumulate(weights))
         return [below / sums[-1] for below in sums]
-
-    def kernel(self) -> dict[str, Any]:
-        """Return the weights."""
-        return {"weights": self.weights or (1.0,) * len(self.branches)}
 
     def path(self, way: int) -> str:
         """Return the way's number."""
@@ -231,13 +223,18 @@ class OneOf(Branch):
         for way in range(1, len(self.branches)):
             fix = f"branch {way + 1} must leave what the branches before it leave"
             joined = _joined(joined, self._after_way(way, state), fix)
-        self._check_runs()
+        self._check_runs(state)
         return joined
 
     def identity(self) -> list[object]:
-        """Return what counts in describe(): that of its steps."""
+        """Return what counts in describe(): that of its steps, and the shares."""
         branches = [_identities(steps) for steps in self.branches]
-        return [type(self).__name__, {"branches": branches, "weights": plain(self.weights), "name": self.name}]
+        weights = None if self._is_even else self.limits_of_ways
+        return [type(self).__name__, {"branches": branches, "weights": weights, "name": self.name}]
+
+    @property
+    def _is_even(self) -> bool:
+        return len(set(self.weights or ())) < 2
 
 
 def _steps(chain: object) -> tuple[Step, ...]:

@@ -18,6 +18,7 @@ from toolkit.pipelines.check import (
     a_number,
     a_pair,
     a_shape,
+    a_text,
     an_int,
 )
 
@@ -34,7 +35,7 @@ class Argument:
         check: check(name, value) returns the value in its one form, or raises BadArgumentError.
         annotation: Its type, as it is written in code.
         keyword: It is only taken by name.
-        least, most: Bounds; None where there are none.
+        least, most: Bounds of a number, or of both ends of a range; None where there are none.
     """
 
     check: Callable[[str, Any], Any]
@@ -51,10 +52,16 @@ class Argument:
 
 
 def argument(
-    check: Callable[[str, Any], Any], annotation: str, default: Any = MISSING, *, keyword: bool = False
+    check: Callable[[str, Any], Any],
+    annotation: str,
+    default: Any = MISSING,
+    *,
+    keyword: bool = False,
+    least: float | None = None,
+    most: float | None = None,
 ) -> Any:
-    """Declare a field with a check of its own."""
-    return _field(Argument(check, annotation, keyword), default)
+    """Declare a field with a check of its own, which keeps the bounds if there are any."""
+    return _field(Argument(check, annotation, keyword, least, most), default)
 
 
 def whole(default: Any = MISSING, *, least: int = 1, most: int = MAX_INT, keyword: bool = False) -> Any:
@@ -87,6 +94,8 @@ def pair(default: Any = MISSING, *, least: float, most: float = math.inf, keywor
             lambda name, value: a_pair(name, value, least=least, most=most),
             "tuple[float, float]",
             keyword,
+            least,
+            most,
         ),
         default,
     )
@@ -124,9 +133,9 @@ def draw_name() -> Any:
     """Declare what a step draws by in place of its ordinal; None: by that."""
 
     def check(name: str, value: Any) -> str | None:
-        if value is not None and (not isinstance(value, str) or not value):
+        if isinstance(value, str) and not value:
             raise BadArgumentError(f"{name} must be a text, got {value!r}")
-        return value
+        return None if value is None else a_text(name, value)
 
     return _field(Argument(check, "str | None", keyword=True), None)
 

@@ -18,7 +18,7 @@ from toolkit.pipelines.build import CompiledSlot, compile_slots
 from toolkit.pipelines.explain import explain
 from toolkit.pipelines.functions import function_identity
 from toolkit.pipelines.randomness import RANDOM_VERSION
-from toolkit.pipelines.slots import Slot
+from toolkit.pipelines.slots import Fill, Slot
 
 __all__ = ["HasColumns", "Pipeline", "RunsDry", "pipeline"]
 
@@ -93,7 +93,7 @@ class Pipeline:
 
     def _shaping(self, item: Slot) -> list[object]:
         group = self.sync_groups[item.name] if item.is_random else None
-        return [item.name, item.column, item.fill, group, [step.identity() for step in item.steps]]
+        return [item.name, item.column, _same_number(item.fill), group, [step.identity() for step in item.steps]]
 
     def compile(self, columns: Sequence[Column], schema: pa.Schema) -> list[CompiledSlot]:
         """Return what runs for each slot over columns that are stored with an Arrow schema, in order.
@@ -134,6 +134,8 @@ def pipeline(*slots: Slot, batch_maps: Sequence[BatchMap | Callable[..., Any]] =
     Raises:
         PipelineError: Two slots have the same name, or something is no slot.
     """
+    if not isinstance(batch_maps, Sequence):
+        raise PipelineError(f"batch_maps takes a list of functions, got {batch_maps!r}")
     seen: set[str] = set()
     for item in slots:
         if not isinstance(item, Slot):
@@ -147,6 +149,11 @@ def pipeline(*slots: Slot, batch_maps: Sequence[BatchMap | Callable[..., Any]] =
     made = Pipeline(tuple(slots), tuple(as_batch_map(each) for each in batch_maps))
     _ = made.sync_groups  # a circle is found here
     return made
+
+
+def _same_number(fill: Fill) -> Fill:
+    """Return equal numbers alike: 1 for 1.0 and True."""
+    return int(fill) if isinstance(fill, (bool, float)) and float(fill).is_integer() else fill
 
 
 def _group(item: Slot, by_name: Mapping[str, Slot], usual: Mapping[str, str]) -> str:

@@ -147,7 +147,7 @@ class Python(ValueStep):
 
 
 def _schema(schema: object) -> tuple[str | None, Shape | None]:
-    if schema == "object":
+    if isinstance(schema, str) and schema == "object":
         return None, None
     if isinstance(schema, tuple):
         if len(schema) != 2:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
 from toolkit.errors import PipelineError
 from toolkit.pipelines import families  # noqa: F401 - its steps are the words
+from toolkit.pipelines.check import BadArgumentError, a_flag, a_text
+from toolkit.pipelines.image.limits import check_limits, check_size
 from toolkit.pipelines.state import MisfitError, State, ValueKind
 from toolkit.pipelines.step import Step, Steps, chain_text, literal
 from toolkit.pipelines.words import Words
@@ -31,12 +35,22 @@ class Chain(Words, Steps):
         return "chain"
 
     def with_step(self, step: Step) -> Self:
-        """Return the chain with one more step; whether it fits is seen when a slot takes the chain."""
-        return replace(self, steps=(*self.steps, step))
+        """Return the chain with one more step; whether it fits is seen when a slot takes the chain.
+
+        Raises:
+            PipelineError: There are more steps on pixels than a picture may pass through.
+        """
+        steps = (*self.steps, step)
+        with _placed(self.place, steps):
+            check_limits(steps)
+        return replace(self, steps=steps)
 
     def then(self, more: Chain) -> Self:
-        """Return the chain with the steps of another behind its own."""
-        return replace(self, steps=(*self.steps, *_chain(self.place, more).steps))
+        """Return the chain with the steps of another behind its own. Raises PipelineError as with_step does."""
+        longer = self
+        for step in _chain(self.place, more).steps:
+            longer = longer.with_step(step)
+        return longer
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -78,7 +92,10 @@ class Slot(Words):
     def with_step(self, step: Step) -> Self:
         """Return the slot with one more step. Raises PipelineError when it doesn't fit what comes before it."""
         longer = replace(self, steps=(*self.steps, step))
-        longer.states(State(ValueKind.STORED))
+        states = longer.states(State(ValueKind.STORED))
+        with _placed(self.place, longer.steps):
+            check_limits(longer.steps)
+            check_size(longer.steps, states[-1])
         return longer
 
     def then(self, more: Chain) -> Self:
@@ -92,10 +109,8 @@ class Slot(Words):
         """Return what the value is after each step, of a column whose values are `stored`. Raises PipelineError."""
         states = [stored]
         for place, step in enumerate(self.steps, start=1):
-            try:
+            with _placed(self.place, self.steps[:place]):
                 states.append(step.after(states[-1]))
-            except MisfitError as error:
-                raise PipelineError(f"{self.place}, step {place} {step.text()}: {error}") from None
         return states[1:]
 
 
@@ -103,13 +118,17 @@ def slot(
     column: str, *, name: str | None = None, optional: bool = False, fill: Fill = None, sync: str | None = None
 ) -> Slot:
     """Begin a slot that reads `column`; see Slot for the others. Raises PipelineError."""
-    for option, value in (("column", column), ("name", name), ("sync", sync)):
-        if not isinstance(value, str) and (option == "column" or value is not None):
-            raise PipelineError(f"slot {column!r}: {option} must be a text, got {value!r}")
-    if not isinstance(optional, bool):
-        raise PipelineError(f"slot {column!r}: optional must be True or False, got {optional!r}")
-    if fill is not None and not isinstance(fill, (bool, int, float, str)):
-        raise PipelineError(f"slot {column!r}: fill must be a number or a text, got {fill!r}")
+    try:
+        a_text("column", column)
+        for option, value in (("name", name), ("sync", sync)):
+            if value is not None:
+                a_text(option, value)
+        a_flag("optional", optional)
+        fill = _fill(fill)
+    except BadArgumentError as error:
+        raise PipelineError(f"slot {column!r}: {error}") from None
+    if sync is not None and (not sync or sync.startswith("#")):
+        raise PipelineError(f"slot {column!r}: sync={sync!r} is how toolkit calls groups of its own: give another text")
     if fill is not None and not optional:
         raise PipelineError(f"slot {column!r}: fill={fill!r} is only for optional=True")
     return Slot(column, column if name is None else name, optional, fill, sync)
@@ -118,6 +137,23 @@ def slot(
 def chain() -> Chain:
     """Begin a chain of steps for several slots: slot("image").then(chain)."""
     return Chain()
+
+
+def _fill(value: object) -> Fill:
+    if isinstance(value, str):
+        return a_text("fill", value)
+    if value is not None and not isinstance(value, (bool, int, float)):
+        raise BadArgumentError(f"fill must be a number or a text, got {value!r}")
+    return float(value) if isinstance(value, float) else value  # numpy's float64 is a float, and reads otherwise
+
+
+@contextlib.contextmanager
+def _placed(place: str, steps: Sequence[Step]) -> Iterator[None]:
+    """Say of a misfit where it is: at the last of the steps."""
+    try:
+        yield
+    except MisfitError as error:
+        raise PipelineError(f"{place}, step {len(steps)} {steps[-1].text()}: {error}") from None
 
 
 def _chain(place: str, value: object) -> Chain:

@@ -9,6 +9,7 @@ import dataclasses
 import enum
 import inspect
 import json
+import math
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import MISSING, dataclass
@@ -46,11 +47,7 @@ class Step:
             BadArgumentError: An argument can't be.
             TypeError: There are too many arguments, too few, or one of another name.
         """
-        try:
-            bound = cls.signature().bind(*args, **kwargs)
-        except TypeError as error:
-            raise TypeError(f"{cls.word}() {error}") from None
-        return cls.checked(**bound.arguments)
+        return cls.checked(**cls.signature().bind(*args, **kwargs).arguments)
 
     @classmethod
     def checked(cls, **values: Any) -> Self:
@@ -148,6 +145,8 @@ def call_text(word: str, *positional: object, **named: object) -> str:
 def literal(value: object) -> str:
     """Return a value as code: text in double quotes, an Enum as the text that stands for it."""
     value = plain(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return f'float("{value}")'
     return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
 
 

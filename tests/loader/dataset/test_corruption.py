@@ -170,7 +170,7 @@ def test_an_undecodable_sample_names_dataset_key_slot_and_step(tmp_path: Path) -
     with pytest.raises(SampleError) as caught:
         list(toolkit.open(tmp_path / "ds").loader(PIPELINE, batch_size=2))
     error = caught.value
-    assert (error.row, error.key, error.slot, error.step) == (2, "a/0002.jpg", "image", "decode_image")
+    assert (error.row, error.key, error.slot, error.step) == (2, "a/0002.jpg", "image", "decode_image()")
     assert "a/0002.jpg" in str(error)
     assert "end too early" in str(error)
 

@@ -180,6 +180,15 @@ def test_pixels_that_do_not_fit_their_size(commit_rows: Commit, tmp_path: Path, 
     assert verify(root, full=True, jobs=1).findings == []
 
 
+@pytest.mark.parametrize("crop", [toolkit.chain(), toolkit.chain().center_crop(8)], ids=["any size", "one size"])
+def test_a_step_that_makes_pixels_too_many_is_named(packed: tuple[Path, Path], crop: toolkit.Chain) -> None:
+    steps = toolkit.pipeline(slot("image").decode_image(max_pixels=1_000_000).hflip().resize_short(3000).then(crop))
+    for root in packed:
+        with toolkit.open(root).loader(steps, batch_size=4) as loader, pytest.raises(SampleError) as caught:
+            list(loader)
+        assert caught.value.step == "resize_short(3000)"
+
+
 def test_a_slot_refuses_too_many_pixels(packed: tuple[Path, Path]) -> None:
     steps = toolkit.pipeline(slot("image").decode_image(max_pixels=4000).resize_short(8).center_crop(8))
     with (

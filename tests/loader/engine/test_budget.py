@@ -395,7 +395,9 @@ def test_what_pil_and_libjpeg_take_is_counted_before(pictures_of_pil: Path) -> N
 def test_a_picture_that_cannot_fit_is_refused_and_the_others_are_not(pictures_of_pil: Path) -> None:
     ds = toolkit.open(pictures_of_pil)
     options = {"batch_size": 4, "threads": 2, "max_bytes": 3 << 20, "hold_timeout": 20}
-    says = r"key '10-bomb.png', slot 'image', step decode_image: to read and decode it takes 4\d{7} bytes .*allow at"
+    says = (
+        r"key '10-bomb.png', slot 'image', step decode_image\(\): to read and decode it takes 4\d{7} bytes .*allow at"
+    )
     with pytest.raises(SampleError, match=says):
         list(ds.loader(PIPELINE, **options))
     with ds.loader(PIPELINE, **options, on_error="skip") as loader:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from typing import Any
 
@@ -20,12 +21,13 @@ FLIP = ("hflip", {"p": 1.0, "id": 1})
 
 def maybe(p: float, ops: list[Op], step_id: int = 7) -> Op:
     """Return a branch that is taken or not."""
-    return ("maybe", {"p": p, "id": step_id}, ops)
+    return ("maybe", {"limits": [p], "id": step_id}, [ops])
 
 
 def one_of(weights: tuple[float, ...], *ways: list[Op], step_id: int = 8) -> Op:
     """Return a branch one way of which is taken."""
-    return ("one_of", {"weights": weights, "id": step_id}, list(ways))
+    sums = list(itertools.accumulate(weights))
+    return ("one_of", {"limits": [below / sums[-1] for below in sums], "id": step_id}, list(ways))
 
 
 def noise(height: int, width: int, seed: int = 0, channels: int = 3) -> np.ndarray:
@@ -147,6 +149,11 @@ def test_the_shape_is_known_where_branches_agree(ops: list[Op], shape: tuple[int
     assert program.random
 
 
+def branch(limits: list[Any]) -> Op:
+    """Return a branch of one way."""
+    return ("one_of", {"limits": limits, "id": 1}, [[FLIP]])
+
+
 def nested(depth: int) -> list[Op]:
     """Return a flip within so many branches."""
     return [maybe(0.5, nested(depth - 1))] if depth else [FLIP]
@@ -162,18 +169,20 @@ def nested(depth: int) -> list[Op]:
             "step 1 (one_of), branch 2, step 2 (hflip): p must be 0 to 1, not 2.0",
         ),
         ([maybe(0.5, [("blur", {})])], "step 1 (maybe), branch 1, step 1: no step is called 'blur'"),
-        ([maybe(1.5, [FLIP])], "step 1 (maybe): p must be 0 to 1, not 1.5"),
-        ([("maybe", {"p": 0.5, "id": 1})], "step 1 (maybe): it must be (name, fields, steps)"),
-        ([("maybe", {"p": 0.5}, [FLIP])], "step 1 (maybe): its fields must be id, p, not p"),
-        ([("maybe", {"p": 0.5, "id": -1}, [FLIP])], "step 1 (maybe): id must be 0 to 2**64 - 1, not -1"),
-        ([("maybe", {"p": 0.5, "id": 1}, 3)], "step 1 (maybe), branch 1, steps must be a list, not 3"),
-        ([one_of((1, 1), [FLIP])], "step 1 (one_of): weights must be one for each of one branch or more, not 2 for 1"),
-        ([one_of(())], "weights must be one for each of one branch or more"),
-        ([one_of((0, 0), [FLIP], [FLIP])], "weights must be finite, 0 or more, and not all 0, not [0.0, 0.0]"),
-        ([one_of((1, -0.5), [FLIP], [FLIP])], "weights must be finite"),
-        ([one_of((1, float("nan")), [FLIP], [FLIP])], "weights must be finite"),
-        ([one_of((1, float("inf")), [FLIP], [FLIP])], "weights must be finite"),
-        ([one_of((10**400, 1), [FLIP], [FLIP])], "step 1 (one_of): "),
+        ([maybe(1.5, [FLIP])], "step 1 (maybe): limits must go up, within 0 to 1, not [1.5]"),
+        ([("maybe", {"limits": [0.5], "id": 1})], "step 1 (maybe): it must be (name, fields, branches)"),
+        ([("maybe", {"limits": [0.5]}, [[FLIP]])], "step 1 (maybe): its fields must be id, limits, not limits"),
+        ([("maybe", {"limits": [0.5], "id": -1}, [[FLIP]])], "step 1 (maybe): id must be 0 to 2**64 - 1, not -1"),
+        ([("maybe", {"limits": [0.5], "id": 1}, 3)], "step 1 (maybe): branches must be a list, not 3"),
+        ([("maybe", {"limits": [0.5], "id": 1}, [3])], "step 1 (maybe), branch 1, steps must be a list, not 3"),
+        ([branch([0.5, 1])], "step 1 (one_of): limits must be one for each of one branch or more, not 2 for 1"),
+        ([("one_of", {"limits": [], "id": 1}, [])], "limits must be one for each of one branch or more, not 0 for 0"),
+        ([branch([0.5])], "the last limit must be 1, so that a branch is taken, not 0.5"),
+        ([branch([-0.5])], "limits must go up, within 0 to 1, not [-0.5]"),
+        ([branch([float("nan")])], "limits must go up"),
+        ([branch([10**400])], "step 1 (one_of): "),
+        ([branch(["x"])], "step 1 (one_of): "),
+        ([("one_of", {"limits": [0.6, 0.5, 1], "id": 1}, [[FLIP]] * 3)], "limits must go up"),
         ([maybe(0.5, [None])], "step 1 (maybe), branch 1, step 1 must be (name, fields), not None"),
         (nested(9), "branches lie within each other more than 8 deep"),
         ([one_of((1, 1), [FLIP], [FLIP] * 60), *[FLIP] * 5], "65 steps are more than 64"),

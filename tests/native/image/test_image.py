@@ -358,6 +358,24 @@ def test_a_bad_step_is_named(name: str, fields: dict[str, object], words: str) -
         image.ImageProgram([("grayscale", {"channels": 3}), (name, fields)])
 
 
+def test_the_first_step_has_the_number_that_is_given() -> None:
+    with pytest.raises(ValueError, match=r"^step 3 \(grayscale\): "):
+        image.ImageProgram([("hflip", {"p": 1.0, "id": 0}), ("grayscale", {"channels": 2})], first_step=2)
+
+
+def test_the_size_of_a_result_is_known_without_its_picture() -> None:
+    crop = ("random_crop", {"height": 40, "width": 50, "id": 3})
+    program = image.ImageProgram([("resize_short", {"size": 30, "filter": "nearest"}), crop], max_pixels=10_000)
+    assert program.result_size(60, 80, 7) == (40, 50)
+    assert image.ImageProgram([]).result_size(60, 80) == (60, 80)
+    with pytest.raises(image.ImageError, match="more than max_pixels=10000") as caught:
+        program.result_size(1, 400, 7)
+    assert caught.value.status == image.TOO_LARGE
+    for size, key, says in (((0, 80), 7, "a picture has pixels"), ((60, -1), 7, "pixels"), ((60, 80), None, "random")):
+        with pytest.raises(ValueError, match=says):
+            program.result_size(*size, key)
+
+
 def test_unknown_steps_are_named() -> None:
     with pytest.raises(ValueError, match=r"step 1: no step is called 'rotate': there are resize, "):
         image.ImageProgram([("rotate", {"angle": 2})])
@@ -372,10 +390,14 @@ def test_unknown_steps_are_named() -> None:
 
 def test_the_table_lists_what_a_program_takes() -> None:
     table = image.op_table()
-    assert table["resize"] == ("axis", ("height", "width", "filter"))
-    assert table["color_jitter"] == ("statistic", ("brightness", "contrast", "saturation", "hue", "id"))
+    side, filters = (1, image.MAX_SIDE), ("nearest", "bilinear", "bicubic", "lanczos")
+    form, fields = table["resize"]
+    assert (form, fields["height"], fields["width"], set(fields["filter"])) == ("axis", side, side, set(filters))
+    form, fields = table["color_jitter"]
+    assert (form, list(fields)) == ("statistic", ["brightness", "contrast", "saturation", "hue", "id"])
+    assert (fields["brightness"], fields["hue"]) == ((0.0, 1e6), (-0.5, 0.5))
     for name, (_, fields) in table.items():
-        with pytest.raises(ValueError, match=rf"step 1 \({name}\): {fields[0]} is missing"):
+        with pytest.raises(ValueError, match=rf"step 1 \({name}\): {next(iter(fields))} is missing"):
             image.ImageProgram([(name, {})])
 
 

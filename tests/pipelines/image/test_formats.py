@@ -160,7 +160,7 @@ def test_bad_images_are_errors_and_the_others_go_on(name: str, chain: tuple[Any,
     image = compiled(*chain, steps.CenterCrop(32, 32))
     batch, failures = run_batch(image, [JPEG, BAD[name], PNG, BAD[name], JPEG])
     assert [failure.index for failure in failures] == [1, 3]
-    assert all(failure.message and failure.step == "decode_image" for failure in failures)
+    assert all(failure.message and failure.step.startswith("decode_image(") for failure in failures)
     assert np.array_equal(batch[0], image.decode(JPEG, Scratch()))
     assert np.array_equal(batch[4], batch[0])
     assert np.array_equal(batch[2], image.decode(PNG, Scratch()))

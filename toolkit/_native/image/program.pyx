@@ -47,6 +47,7 @@ _DTYPES = {
     "uint64": (IMG_U64, np.uint64), "float16": (IMG_F16, np.float16), "bfloat16": (IMG_BF16, np.uint16),
     "float32": (IMG_F32, np.float32), "float64": (IMG_F64, np.float64),
 }
+DTYPES = tuple(_DTYPES)
 
 if img_choose_kernels(b"") != 0:
     raise ImportError("toolkit._native.image.program: no set of loops runs on this machine")
@@ -66,9 +67,8 @@ cdef class ImageProgram:
         ops: The steps, in order, each (name, {field: value}): op_table() lists them, and the files of program/ops/ say what
             each takes. A range is (low, high), or None where a step may lack it; `id` is a random step's uint64, folded into
             the sample's key. Without steps pictures are only decoded.
-            ("maybe", {"p": .., "id": ..}, steps) takes its steps where draw 0 is below p.
-            ("one_of", {"weights": .., "id": ..}, [steps, ...]) takes the first of its branches whose share of the weights,
-            with those before it, is above draw 0.
+            ("maybe" or "one_of", {"limits": .., "id": ..}, [steps, ...]) takes the first of its branches whose limit is above
+            draw 0, and with "maybe" perhaps none.
         mode: "rgb", "gray" or "rgba": what pictures are decoded to.
         dtype: Of the results; "bfloat16" comes as uint16. Values out of its range become its nearest.
         layout: "hwc" or "chw".
@@ -80,6 +80,7 @@ cdef class ImageProgram:
         icc: Pictures with a colour profile are UNSUPPORTED, for the caller to decode.
         fast: May decode at a smaller size and repeat chroma instead of interpolating it.
         tolerant: Truncated data are no error: the status is CUT.
+        first_step: What messages call the first step.
 
     Raises:
         ValueError: An argument is out of range; of a step, the message names its number and the field.
@@ -93,7 +94,7 @@ cdef class ImageProgram:
 
     def __cinit__(self, ops, *, str mode="rgb", str dtype="uint8", str layout="hwc", scale=None, bias=None,
                   max_pixels=1 << 27, max_bytes=2**63 - 1, bint exif=True, bint icc=False, bint fast=False,
-                  bint tolerant=False):
+                  bint tolerant=False, int first_step=1):
         self.ops = tuple(tuple(op) for op in ops)
         if (scale is None) != (bias is None):
             raise ValueError("scale and bias go together: give both or neither")
@@ -110,7 +111,7 @@ cdef class ImageProgram:
         self.output_dtype = np.dtype(item)
         self.program.layout.item = self.output_dtype.itemsize
         self.program.layout.chw = layout == "chw"
-        self.steps = _Steps(self.ops, self.program.layout.channels, max_pixels)
+        self.steps = _Steps(self.ops, self.program.layout.channels, max_pixels, first_step)
         self.program.steps = self.steps.chain
         self.program.layout.channels = self.steps.shape.channels
         self.out_h, self.out_w = self.steps.shape.height, self.steps.shape.width
@@ -132,6 +133,17 @@ cdef class ImageProgram:
         if self.out_h == 0:
             return None
         return self._shape(self.out_h, self.out_w)
+
+    def result_size(self, int64_t height, int64_t width, key=None):
+        """Return (height, width) of what becomes of an upright picture of that size. Raises as `apply` does."""
+        cdef int64_t out_h = 0, out_w = 0
+        cdef char message[IMG_MESSAGE]
+        cdef Scratch scratch = Scratch()
+        if height < 1 or width < 1:
+            raise ValueError(f"a picture has pixels, not {(height, width)}")
+        _raise_for(img_result_size(&self.program, scratch.memory, height, width, self._key(key), &out_h, &out_w, message),
+                   message)
+        return out_h, out_w
 
     def run(self, const uint64_t[::1] addresses not None, const int64_t[::1] lengths not None,
             const uint64_t[::1] out_addresses not None, int64_t out_size_bytes, Scratch scratch not None,
@@ -260,7 +272,7 @@ cdef class ImageProgram:
         cdef const uint8_t *bytes_ = &data[0] if length > 0 else NULL
         cdef img_header header
         cdef char *message
-        cdef int status
+        cdef int status, is_turned
         cdef uintptr_t out_address
         scratch.enter(1)
         try:
@@ -268,12 +280,9 @@ cdef class ImageProgram:
             with nogil:
                 status = img_open(&self.program, scratch.memory, bytes_, length, &header, message)
                 if status == IMG_OK:
-                    if header.orientation >= 5:
-                        status = img_result_size(&self.program, scratch.memory, header.width, header.height, drawn,
-                                                 &out_h, &out_w, message)
-                    else:
-                        status = img_result_size(&self.program, scratch.memory, header.height, header.width, drawn,
-                                                 &out_h, &out_w, message)
+                    is_turned = header.orientation >= 5
+                    status = img_result_size(&self.program, scratch.memory, header.width if is_turned else header.height,
+                                             header.height if is_turned else header.width, drawn, &out_h, &out_w, message)
             _raise_for(status, message)
             out = np.empty(self._shape(out_h, out_w), self.output_dtype)
             out_address = out.ctypes.data

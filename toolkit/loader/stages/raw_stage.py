@@ -96,5 +96,5 @@ class RawImageStage(ImageStage):
             try:
                 out[i] = self._image.apply(picture, memory.scratch, None if keys is None else int(keys[i]))
             except (ImageError, ValueError, MemoryError) as error:
-                return [Failure(i, "decode_image", str(error))]
+                return [self._image.failure(i, error, picture.shape, keys)]
         return []

@@ -14,12 +14,14 @@ from toolkit.pipelines.state import State
 __all__ = ["ColorJitter", "Grayscale"]
 
 
-def _factor(name: str, value: Any) -> tuple[float, float] | None:
-    return None if value is None else a_pair(name, _around(value, 1.0, 0.0), least=0.0)
+def _jitter(middle: float, *, least: float, most: float) -> Any:
+    """Declare the range of what is drawn, or None; one number says how far it goes from the middle."""
 
+    def check(name: str, value: Any) -> tuple[float, float] | None:
+        return None if value is None else a_pair(name, _around(value, middle, least), least=least, most=most)
 
-def _turn(name: str, value: Any) -> tuple[float, float] | None:
-    return None if value is None else a_pair(name, _around(value, 0.0, -0.5), least=-0.5, most=0.5)
+    annotation = "float | tuple[float, float] | None"
+    return fields.argument(check, annotation, None, keyword=True, least=least, most=most)
 
 
 def _around(value: object, middle: float, least: float) -> object:
@@ -32,12 +34,9 @@ def _around(value: object, middle: float, least: float) -> object:
 
 
 def _channels(name: str, value: Any) -> int:
-    if value not in (1, 3):
+    if isinstance(value, bool) or not isinstance(value, int) or value not in (1, 3):
         raise BadArgumentError(f"{name} must be 1 or 3, got {value!r}")
-    return int(value)
-
-
-_RANGE = "float | tuple[float, float] | None"
+    return value
 
 
 @register
@@ -56,10 +55,10 @@ class ColorJitter(PixelStep):
     """
 
     word = "color_jitter"
-    brightness: tuple[float, float] | None = fields.argument(_factor, _RANGE, None, keyword=True)
-    contrast: tuple[float, float] | None = fields.argument(_factor, _RANGE, None, keyword=True)
-    saturation: tuple[float, float] | None = fields.argument(_factor, _RANGE, None, keyword=True)
-    hue: tuple[float, float] | None = fields.argument(_turn, _RANGE, None, keyword=True)
+    brightness: tuple[float, float] | None = _jitter(1.0, least=0.0, most=1e6)
+    contrast: tuple[float, float] | None = _jitter(1.0, least=0.0, most=1e6)
+    saturation: tuple[float, float] | None = _jitter(1.0, least=0.0, most=1e6)
+    hue: tuple[float, float] | None = _jitter(0.0, least=-0.5, most=0.5)
     name: str | None = fields.draw_name()
 
     def after(self, state: State) -> State:
@@ -84,7 +83,7 @@ class Grayscale(PixelStep):
     """Make it gray, in 1 or 3 equal channels: PIL's L of an RGB image."""
 
     word = "grayscale"
-    channels: int = fields.argument(_channels, "int", 1, keyword=True)
+    channels: int = fields.argument(_channels, "int", 1, keyword=True, least=1, most=3)
 
     def after(self, state: State) -> State:
         """Make the channels."""

@@ -10,9 +10,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from toolkit._native.image.program import CUT, NOT_JPEG, OK, UNSUPPORTED, ImageError, ImageProgram, Scratch
+from toolkit._native.image.program import (
+    CUT,
+    NOT_JPEG,
+    OK,
+    TOO_LARGE,
+    UNSUPPORTED,
+    ImageError,
+    ImageProgram,
+    Scratch,
+    probe,
+)
 from toolkit._native.shards.fetch import FetchBuffer
-from toolkit.pipelines.conditions import Branch, Maybe
+from toolkit.pipelines.conditions import Branch
 from toolkit.pipelines.draw_names import draw_names
 from toolkit.pipelines.image.decode import check_colour_management, decode_with_pil
 from toolkit.pipelines.image.decode_step import Accuracy, DecodeImage, Truncated
@@ -29,7 +39,7 @@ class TruncatedImageWarning(UserWarning):
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A sample of a part that could not be decoded or transformed."""
+    """A sample of a part that could not be decoded or transformed; `step` is the one that failed, as it is written."""
 
     index: int
     step: str
@@ -72,7 +82,8 @@ class CompiledImage:
             "tolerant": decode.truncated is Truncated.WARN,
             **finish,
         }
-        self._program = ImageProgram(ops, **options)
+        self._ops = ops
+        self._program = ImageProgram(ops, first_step=2, **options)  # the first is decode_image
         self.column = column
         self.shape: tuple[int, ...] | None = self._program.output_shape
         self.dtype: np.dtype[Any] = self._program.output_dtype
@@ -104,7 +115,7 @@ class CompiledImage:
         """
         missing = np.flatnonzero(lengths < 0)
         if len(missing):
-            return [Failure(int(i), "decode_image", "the image is null") for i in missing]
+            return [Failure(int(i), self._steps[0].text(), "the image is null") for i in missing]
         if isinstance(out, list):
             return self._one_by_one(addresses, lengths, buffer, out, scratch, keys)
         statuses = np.empty(len(lengths), np.int32)
@@ -113,17 +124,21 @@ class CompiledImage:
         if self._program.run(addresses, lengths, places, sample_bytes, scratch, statuses, keys):
             messages = {i: scratch.message(i) for i in np.flatnonzero(statuses != OK).tolist()}
             for i, message in messages.items():
-                if statuses[i] in (NOT_JPEG, UNSUPPORTED):
-                    encoded = buffer.take(int(addresses[i]), int(lengths[i]))
-                    try:
-                        pixels = decode_with_pil(encoded, self._decode, scratch)
-                        self._write(pixels, places[i : i + 1], sample_bytes, scratch, _key_of(keys, i))
-                    except (ImageError, ValueError, MemoryError) as error:
-                        failures.append(Failure(i, "decode_image", str(error)))
-                elif statuses[i] == CUT:
+                if statuses[i] == CUT:
                     self._warn(message)
-                else:
-                    failures.append(Failure(i, "decode_image", message))
+                    continue
+                # A file is copied only where PIL may help, or its header says which step is too much.
+                is_asked = statuses[i] in (NOT_JPEG, UNSUPPORTED, TOO_LARGE) and lengths[i] <= self._decode.max_bytes
+                encoded = buffer.take(int(addresses[i]), int(lengths[i])) if is_asked else b""
+                picture: bytes | tuple[int, ...] = encoded
+                try:
+                    if statuses[i] not in (NOT_JPEG, UNSUPPORTED):
+                        raise ImageError(int(statuses[i]), message)
+                    pixels = decode_with_pil(encoded, self._decode, scratch)
+                    picture = pixels.shape
+                    self._write(pixels, places[i : i + 1], sample_bytes, scratch, _key_of(keys, i))
+                except (ImageError, ValueError, MemoryError) as error:
+                    failures.append(self.failure(i, error, picture, keys))
         return failures
 
     def run_raw(
@@ -147,20 +162,56 @@ class CompiledImage:
         places, sample_bytes = _places(out)
         if not self._program.run_raw(addresses, sizes, places, sample_bytes, scratch, statuses, keys):
             return []
-        return [Failure(i, "decode_image", scratch.message(i)) for i in np.flatnonzero(statuses != OK).tolist()]
+        errors = {i: ImageError(int(statuses[i]), scratch.message(i)) for i in np.flatnonzero(statuses != OK).tolist()}
+        return [self.failure(i, error, tuple(sizes[i].tolist()), keys) for i, error in errors.items()]
 
     def decode(self, encoded: bytes, scratch: Scratch, key: int | None = None) -> NDArray[Any]:
         """Decode and transform one image into an array of its own. Raises ImageError or ValueError."""
+        made = self._decode_jpeg(encoded, scratch, key)
+        return self.apply(decode_with_pil(encoded, self._decode, scratch), scratch, key) if made is None else made
+
+    def apply(self, pixels: NDArray[np.uint8], scratch: Scratch, key: int | None = None) -> NDArray[Any]:
+        """Transform uint8 (height, width, channels) pixels into an array of its own. Raises as decode does."""
+        return self._program.apply(pixels, scratch, key)
+
+    def failure(
+        self, index: int, error: Exception, picture: bytes | tuple[int, ...], keys: NDArray[np.uint64] | None
+    ) -> Failure:
+        """Return what to say of sample `index` of a part that failed.
+
+        Args:
+            index: Its number.
+            error: Why it failed.
+            picture: The JPEG; or of pixels their height, width and channels.
+            keys: As in `run`.
+        """
+        failed = 0
+        if isinstance(error, ImageError) and error.status == TOO_LARGE:
+            # Too large as it is stored, or a step makes it so: the first of the steps behind which it is.
+            mode, most = self._decode.mode.value, self._decode.max_pixels
+            try:
+                height, width, *_ = self._size_of_jpeg(picture) if isinstance(picture, bytes) else picture
+                for failed in range(len(self._ops) + 1):
+                    program = ImageProgram(self._ops[:failed], mode=mode, max_pixels=most)
+                    program.result_size(height, width, None if keys is None else int(keys[index]))
+                failed = 0
+            except (ImageError, ValueError):
+                pass
+        return Failure(index, self._steps[failed].text(), str(error))
+
+    def _decode_jpeg(self, encoded: bytes, scratch: Scratch, key: int | None) -> NDArray[Any] | None:
+        """Return what becomes of a JPEG; None: PIL has to decode it. Raises ImageError."""
         try:
             return self._program.decode(encoded, scratch, key, self._warn)
         except ImageError as error:
             if error.status not in (NOT_JPEG, UNSUPPORTED):
                 raise
-        return self.apply(decode_with_pil(encoded, self._decode, scratch), scratch, key)
+            return None
 
-    def apply(self, pixels: NDArray[np.uint8], scratch: Scratch, key: int | None = None) -> NDArray[Any]:
-        """Transform uint8 (height, width, channels) pixels into an array of its own. Raises as decode does."""
-        return self._program.apply(pixels, scratch, key)
+    def _size_of_jpeg(self, encoded: bytes) -> tuple[int, int]:
+        """Return the height and width, upright. Raises ImageError."""
+        width, height, _, orientation, _ = probe(encoded)
+        return (width, height) if self._decode.exif and orientation >= 5 else (height, width)
 
     def _one_by_one(
         self,
@@ -174,10 +225,17 @@ class CompiledImage:
         failures = []
         for i in range(len(lengths)):
             encoded = buffer.take(int(addresses[i]), int(lengths[i]))
+            key = None if keys is None else int(keys[i])
+            picture: bytes | tuple[int, ...] = encoded
             try:
-                out[i] = self.decode(encoded, scratch, None if keys is None else int(keys[i]))
+                made = self._decode_jpeg(encoded, scratch, key)
+                if made is None:
+                    pixels = decode_with_pil(encoded, self._decode, scratch)
+                    picture = pixels.shape
+                    made = self.apply(pixels, scratch, key)
+                out[i] = made
             except (ImageError, ValueError, MemoryError) as error:
-                failures.append(Failure(i, "decode_image", str(error)))
+                failures.append(self.failure(i, error, picture, keys))
         return failures
 
     def _write(
@@ -232,7 +290,7 @@ def _op(step: Step, name: str) -> tuple[Any, ...]:
     """Return one step as ImageProgram takes it; `name` is what it draws by."""
     if isinstance(step, Branch):
         ways = [_way(steps, f"{name}/{step.path(way)}") for way, steps in enumerate(step.ways)]
-        return step.word, {**step.kernel(), "id": step_id(name)}, ways[0] if isinstance(step, Maybe) else ways
+        return step.word, {"limits": step.limits_of_ways, "id": step_id(name)}, ways
     if not isinstance(step, PixelStep):
         raise ValueError(f"{step.word} is no step on pixels")
     return step.word, step.kernel() | ({"id": step_id(name)} if step.draws else {})

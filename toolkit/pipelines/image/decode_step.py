@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
+from toolkit._native.image.program import MAX_PIXELS
 from toolkit.pipelines import fields
 from toolkit.pipelines.image.formats import DEFAULT_MAX_PIXELS
 from toolkit.pipelines.image.image_step import ENCODED, ImageStep
@@ -61,7 +62,7 @@ class DecodeImage(ImageStep):
     takes_bytes = True
     mode: Mode = fields.choice(Mode, Mode.RGB, keyword=True)
     exif: bool = fields.flag(True, keyword=True)
-    max_pixels: int = fields.whole(DEFAULT_MAX_PIXELS, most=1 << 62, keyword=True)
+    max_pixels: int = fields.whole(DEFAULT_MAX_PIXELS, most=MAX_PIXELS, keyword=True)
     max_bytes: int = fields.whole(_DEFAULT_MAX_BYTES, most=1 << 62, keyword=True)
     truncated: Truncated = fields.choice(Truncated, Truncated.ERROR, keyword=True)
     accuracy: Accuracy = fields.choice(Accuracy, Accuracy.EXACT, keyword=True)

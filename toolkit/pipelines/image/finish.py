@@ -131,5 +131,7 @@ class ToHwc(_ToLayout):
 
 def _statistics(name: str, values: Sequence[float]) -> tuple[float, ...]:
     if not isinstance(values, Sequence) or len(values) not in (1, 3, 4):
-        raise BadArgumentError(f"{name} must have three values, one a channel (1 for gray, 4 for rgba), got {values!r}")
+        raise BadArgumentError(
+            f"{name} must have three values in a tuple or list, one a channel (1 for gray, 4 for rgba), got {values!r}"
+        )
     return tuple(a_number(name, value) for value in values)

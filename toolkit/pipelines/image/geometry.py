@@ -10,8 +10,9 @@ import enum
 from dataclasses import dataclass
 from typing import Protocol, Self
 
+from toolkit._native.image.program import MAX_SIDE
 from toolkit.pipelines import fields
-from toolkit.pipelines.check import BadArgumentError, a_size
+from toolkit.pipelines.check import BadArgumentError, a_size, an_int
 from toolkit.pipelines.image.image_step import PixelStep, pixels
 from toolkit.pipelines.registry import register
 from toolkit.pipelines.state import State
@@ -91,19 +92,19 @@ class Resize(_Resizing):
     """Resize to exactly (height, width), antialiased. Filters: nearest, bilinear, bicubic, lanczos."""
 
     word = "resize"
-    height: int = fields.whole()
-    width: int = fields.whole()
+    height: int = fields.whole(most=MAX_SIDE)
+    width: int = fields.whole(most=MAX_SIDE)
     filter: Filter = fields.choice(Filter, Filter.BILINEAR, keyword=True)
 
     @classmethod
     def of(cls, size: tuple[int, int], *, filter: str = "bilinear") -> Self:
         """Take both sides in one."""
-        if isinstance(size, int):
+        if isinstance(size, int) and not isinstance(size, bool):
             raise BadArgumentError(
                 f"a size is (height, width), got {size!r}: say resize(({size}, {size})), or resize_short({size}), "
                 "which keeps the proportions"
             )
-        height, width = a_size(size)
+        height, width = a_size(size, most=MAX_SIDE)
         return cls.checked(height=height, width=width, filter=filter)
 
     def after(self, state: State) -> State:
@@ -124,7 +125,7 @@ class ResizeShort(_Resizing):
     """
 
     word = "resize_short"
-    size: int = fields.whole()
+    size: int = fields.whole(most=MAX_SIDE)
     filter: Filter = fields.choice(Filter, Filter.BILINEAR, keyword=True)
 
     def after(self, state: State) -> State:
@@ -146,7 +147,7 @@ class ResizeLong(_Resizing):
     """
 
     word = "resize_long"
-    size: int = fields.whole()
+    size: int = fields.whole(most=MAX_SIDE)
     filter: Filter = fields.choice(Filter, Filter.BILINEAR, keyword=True)
 
     def after(self, state: State) -> State:
@@ -165,10 +166,10 @@ class Crop(PixelStep):
     """Cut height x width pixels from (top, left) on; zeros where the image has none."""
 
     word = "crop"
-    top: int = fields.whole(least=0)
-    left: int = fields.whole(least=0)
-    height: int = fields.whole()
-    width: int = fields.whole()
+    top: int = fields.whole(least=0, most=MAX_SIDE)
+    left: int = fields.whole(least=0, most=MAX_SIDE)
+    height: int = fields.whole(most=MAX_SIDE)
+    width: int = fields.whole(most=MAX_SIDE)
 
     def after(self, state: State) -> State:
         """Make the size."""
@@ -184,13 +185,13 @@ class CenterCrop(PixelStep):
     """
 
     word = "center_crop"
-    height: int = fields.whole()
-    width: int = fields.whole()
+    height: int = fields.whole(most=MAX_SIDE)
+    width: int = fields.whole(most=MAX_SIDE)
 
     @classmethod
     def of(cls, size: int | tuple[int, int]) -> Self:
         """Take both sides in one."""
-        return cls(*a_size(size))
+        return cls(*a_size(size, most=MAX_SIDE))
 
     def after(self, state: State) -> State:
         """Make the size."""
@@ -215,14 +216,14 @@ class RandomCrop(PixelStep):
     """
 
     word = "random_crop"
-    height: int = fields.whole()
-    width: int = fields.whole()
+    height: int = fields.whole(most=MAX_SIDE)
+    width: int = fields.whole(most=MAX_SIDE)
     name: str | None = fields.draw_name()
 
     @classmethod
     def of(cls, size: int | tuple[int, int], *, name: str | None = None) -> Self:
         """Take both sides in one."""
-        height, width = a_size(size)
+        height, width = a_size(size, most=MAX_SIDE)
         return cls.checked(height=height, width=width, name=name)
 
     def after(self, state: State) -> State:
@@ -258,8 +259,8 @@ class RandomResizedCrop(_Resizing):
     """
 
     word = "random_resized_crop"
-    height: int = fields.whole()
-    width: int = fields.whole()
+    height: int = fields.whole(most=MAX_SIDE)
+    width: int = fields.whole(most=MAX_SIDE)
     scale: tuple[float, float] = fields.pair((0.08, 1.0), least=0.0, most=1.0, keyword=True)
     ratio: tuple[float, float] = fields.pair((3 / 4, 4 / 3), least=1e-3, most=1e3, keyword=True)
     filter: Filter = fields.choice(Filter, Filter.BILINEAR, keyword=True)
@@ -276,7 +277,7 @@ class RandomResizedCrop(_Resizing):
         name: str | None = None,
     ) -> Self:
         """Take both sides in one."""
-        height, width = a_size(size)
+        height, width = a_size(size, most=MAX_SIDE)
         return cls.checked(height=height, width=width, scale=scale, ratio=ratio, filter=filter, name=name)
 
     def after(self, state: State) -> State:
@@ -299,10 +300,10 @@ class Pad(PixelStep):
     """Add pixels of value `fill` (0..255) around the image: `size` on each side, or a number for each."""
 
     word = "pad"
-    top: int = fields.whole(0, least=0, keyword=True)
-    left: int = fields.whole(0, least=0, keyword=True)
-    bottom: int = fields.whole(0, least=0, keyword=True)
-    right: int = fields.whole(0, least=0, keyword=True)
+    top: int = fields.whole(0, least=0, most=MAX_SIDE, keyword=True)
+    left: int = fields.whole(0, least=0, most=MAX_SIDE, keyword=True)
+    bottom: int = fields.whole(0, least=0, most=MAX_SIDE, keyword=True)
+    right: int = fields.whole(0, least=0, most=MAX_SIDE, keyword=True)
     fill: int = fields.whole(0, least=0, most=255, keyword=True)
 
     @classmethod
@@ -310,12 +311,13 @@ class Pad(PixelStep):
         cls, size: int | None = None, *, top: int = 0, left: int = 0, bottom: int = 0, right: int = 0, fill: int = 0
     ) -> Self:
         """Take one size for all sides, or one for each."""
-        sides = {"top": top, "left": left, "bottom": bottom, "right": right}
-        if size is not None:
-            if any(sides.values()):
-                raise BadArgumentError("give one size for all sides, or top, left, bottom and right")
-            sides = dict.fromkeys(sides, size)
-        return cls.checked(**sides, fill=fill)
+        made = cls.checked(top=top, left=left, bottom=bottom, right=right, fill=fill)
+        if size is None:
+            return made
+        if made.top or made.left or made.bottom or made.right:
+            raise BadArgumentError("give one size for all sides, or top, left, bottom and right")
+        side = an_int("size", size, least=0, most=MAX_SIDE)
+        return cls(side, side, side, side, made.fill)
 
     def after(self, state: State) -> State:
         """Make the size, where the picture's is known."""

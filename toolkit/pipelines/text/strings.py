@@ -19,7 +19,7 @@ __all__ = ["Json", "Text"]
 def _encoding(name: str, value: Any) -> str:
     try:
         " ".encode(value)  # more than a look-up: "hex" is a codec, and none of text
-    except (LookupError, TypeError):
+    except (LookupError, TypeError, ValueError):  # ValueError: a zero byte or a lone surrogate in its name
         raise BadArgumentError(f"Python knows no encoding {value!r}: utf-8, latin-1, utf-16 …") from None
     return str(value)
 

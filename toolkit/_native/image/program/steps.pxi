@@ -22,6 +22,7 @@ cdef class _Steps:
         given: As ImageProgram takes them.
         channels: Of a picture as it is decoded.
         max_pixels: That a step may give a picture.
+        first: What messages call the first step.
     """
 
     cdef img_chain chain
@@ -30,14 +31,14 @@ cdef class _Steps:
     cdef list blocks
     cdef int64_t max_pixels
 
-    def __cinit__(self, tuple given, int channels, int64_t max_pixels):
+    def __cinit__(self, tuple given, int channels, int64_t max_pixels, int first):
         self.blocks, self.max_pixels = [], max_pixels
         self.shape.channels = channels
-        count = self._add(&self.chain, given, "", 0, &self.shape)
+        count = self._add(&self.chain, given, "", first, 0, &self.shape)
         if count > MAX_OPS:
             raise ValueError(f"{count} steps are more than {MAX_OPS}")
 
-    cdef int _add(self, img_chain *chain, object given, str where, int depth, img_shape *shape) except -1:
+    cdef int _add(self, img_chain *chain, object given, str where, int first, int depth, img_shape *shape) except -1:
         """Fill a chain; return the most steps that a picture passes through."""
         cdef img_op *op
         if not isinstance(given, (tuple, list)):
@@ -47,7 +48,7 @@ cdef class _Steps:
         chain.ops, chain.count = op, len(given)
         passes = 0
         for i, one in enumerate(given):
-            at = f"{where}step {i + 1}"
+            at = f"{where}step {first + i}"
             if not isinstance(one, (tuple, list)):
                 raise ValueError(f"{at} must be (name, fields), not {one!r}")
             one = tuple(one)
@@ -102,7 +103,7 @@ cdef class _Steps:
         for i, chain in enumerate(chains):
             limits[i] = bounds[i]
             after = before
-            most = max(most, self._add(&ways[i], chain, f"{where}, branch {i + 1}, ", depth + 1, &after))
+            most = max(most, self._add(&ways[i], chain, f"{where}, branch {i + 1}, ", 1, depth + 1, &after))
             if i == 0 and given[0] == "one_of":
                 shape[0] = after
             if after.channels != shape.channels:
@@ -150,23 +151,21 @@ cdef int _fill_op(img_op *op, uint8_t *params, dict given) except -1:
 def _ways_of(given):
     """Return the chains of a branch, and the limit below which a draw must be for each."""
     if len(given) != 3:
-        raise ValueError("it must be (name, fields, steps)")
+        raise ValueError("it must be (name, fields, branches)")
     name, fields, chains = given
-    known = {"id", "p" if name == "maybe" else "weights"}
-    if set(fields) != known:
-        raise ValueError(f"its fields must be {', '.join(sorted(known))}, not {', '.join(sorted(fields))}")
-    if name == "maybe":
-        p = float(fields["p"])
-        if not 0 <= p <= 1:
-            raise ValueError(f"p must be 0 to 1, not {p}")
-        return [chains], [p]
-    weights = [float(weight) for weight in fields["weights"]]
-    sums = list(itertools.accumulate(weights))
-    if len(weights) != len(chains) or not weights:
-        raise ValueError(f"weights must be one for each of one branch or more, not {len(weights)} for {len(chains)}")
-    if not (all(weight >= 0 for weight in weights) and 0 < sums[-1] < math.inf):
-        raise ValueError(f"weights must be finite, 0 or more, and not all 0, not {weights}")
-    return list(chains), [below / sums[-1] for below in sums]
+    if set(fields) != {"id", "limits"}:
+        raise ValueError(f"its fields must be id, limits, not {', '.join(sorted(fields))}")
+    limits = [float(limit) for limit in fields["limits"]]
+    if not isinstance(chains, (tuple, list)):
+        raise ValueError(f"branches must be a list, not {chains!r}")
+    chains = tuple(chains)
+    if not limits or len(limits) != len(chains):
+        raise ValueError(f"limits must be one for each of one branch or more, not {len(limits)} for {len(chains)}")
+    if not all(low <= high for low, high in itertools.pairwise((0.0, *limits, 1.0))):
+        raise ValueError(f"limits must go up, within 0 to 1, not {limits}")
+    if name == "one_of" and limits[-1] != 1:
+        raise ValueError(f"the last limit must be 1, so that a branch is taken, not {limits[-1]}")
+    return chains, limits
 
 
 cdef uint64_t _id_of(dict given) except? 0:
@@ -207,24 +206,36 @@ cdef int _fill_field(const img_field *field, uint8_t *place, object value) excep
     return 0
 
 
-cdef int64_t _word(const img_field *field, object value) except -1:
+cdef tuple _words(const img_field *field):
+    """Return the words of a choice; of any other field none."""
     words = []
-    while field.words[len(words)] != NULL:
+    while field.words != NULL and field.words[len(words)] != NULL:
         words.append(field.words[len(words)].decode())
+    return tuple(words)
+
+
+cdef int64_t _word(const img_field *field, object value) except -1:
+    words = _words(field)
     if value not in words:
         raise ValueError(f"must be one of {', '.join(words)}, not {value!r}")
     return words.index(value)
 
 
 def op_table():
-    """Return what ImageProgram takes: {name: (form, names of the fields)}; a random op's last field is its id."""
+    """Return what ImageProgram takes: {name: (form, {field: (low, high) or its words})}; a random op has an id, too."""
+    cdef const img_field *field
     table, i = {}, 0
     while img_op_kind_at(i) != NULL:
         kind = img_op_kind_at(i)
-        fields = []
-        while kind.fields[len(fields)].name != NULL:
-            fields.append(kind.fields[len(fields)].name.decode())
+        field = kind.fields
+        fields = {}
+        while field.name != NULL:
+            words = _words(field)
+            fields[field.name.decode()] = words if words else (field.low, field.high)
+            field += 1
+        if kind.draws:
+            fields["id"] = (0.0, 2.0**64 - 1)
         forms = {IMG_AXIS: "axis", IMG_POINT: "point", IMG_STATISTIC: "statistic", IMG_PICTURE: "picture"}
-        table[kind.name.decode()] = (forms[kind.form], (*fields, "id") if kind.draws else tuple(fields))
+        table[kind.name.decode()] = (forms[kind.form], fields)
         i += 1
     return table

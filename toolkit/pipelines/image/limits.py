@@ -1,0 +1,54 @@
+"""What the native call of an image slot takes at most: checked where steps are written, before there is a dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from toolkit._native.image.program import MAX_DEPTH, MAX_OPS
+from toolkit.pipelines.conditions import Branch
+from toolkit.pipelines.image.decode_step import DecodeImage
+from toolkit.pipelines.image.image_step import PixelStep
+from toolkit.pipelines.state import MisfitError, State, ValueKind
+from toolkit.pipelines.step import Step
+
+__all__ = ["check_limits", "check_size"]
+
+
+def check_limits(steps: Sequence[Step]) -> None:
+    """Raise MisfitError when a picture would pass through too many steps on pixels, or branches lie too deep."""
+    passes = _passes(steps)
+    if passes > MAX_OPS:
+        fix = "leave some out, or run the last ones in python(fn, schema)"
+        raise MisfitError(f"at most {MAX_OPS} steps on pixels", passes, fix)
+    depth = _depth(steps)
+    if depth > MAX_DEPTH:
+        fix = "one_of with weights says in one branch what several within each other do"
+        raise MisfitError(f"at most {MAX_DEPTH} branches of steps on pixels within each other", depth, fix)
+
+
+def check_size(steps: Sequence[Step], state: State) -> None:
+    """Raise MisfitError when pixels of a known size are more than the first step decodes."""
+    decode = steps[0] if steps else None
+    if state.kind is not ValueKind.PIXELS or state.shape is None or not isinstance(decode, DecodeImage):
+        return
+    height, width, _ = state.shape
+    if height is not None and width is not None and height * width > decode.max_pixels:
+        fix = "make it smaller, or allow more with decode_image(max_pixels=)"
+        raise MisfitError(f"at most {decode.max_pixels} pixels", f"{height} x {width}", fix)
+
+
+def _passes(steps: Sequence[Step]) -> int:
+    """Return the most steps on pixels that one picture passes through."""
+    passes = 0
+    for step in steps:
+        if isinstance(step, PixelStep):
+            passes += 1
+        elif isinstance(step, Branch):
+            passes += max(map(_passes, step.ways), default=0)
+    return passes
+
+
+def _depth(steps: Sequence[Step]) -> int:
+    """Return how deep branches of steps on pixels lie within each other."""
+    branches = [step for step in steps if isinstance(step, Branch) and _passes(step.inner)]
+    return max((1 + max(map(_depth, step.ways)) for step in branches), default=0)
