@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 from hypothesis import given
@@ -151,3 +152,34 @@ def test_sizes_read_and_written() -> None:
     assert parse_bytes(4096) == 4096
     assert size_text(100) == "100 bytes"
     assert size_text(3 << 20) == "3145728 bytes (3.0 MiB)"
+
+
+def test_a_wait_ends_though_others_take_what_came_back() -> None:
+    """CPython's SimpleQueue.get(timeout) waited without end where another thread took what had woken it."""
+    budget, over = Budget(100), threading.Event()
+
+    def wait() -> None:
+        while not over.is_set():
+            budget.wait()
+
+    def use() -> None:
+        while not over.is_set():
+            budget.add(1)
+            budget.release(1)
+            _ = budget.used
+            time.sleep(0.0005)
+
+    def work() -> None:
+        while not over.is_set():
+            sum(range(1000))
+
+    threads = [threading.Thread(target=wait) for _ in range(4)]
+    threads += [threading.Thread(target=use), threading.Thread(target=work), threading.Thread(target=work)]
+    for thread in threads:
+        thread.daemon = True
+        thread.start()
+    time.sleep(3)
+    over.set()
+    for thread in threads:
+        thread.join(10)
+        assert not thread.is_alive()

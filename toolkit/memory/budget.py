@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import queue
 import threading
+import time
 import weakref
 from collections.abc import Callable
 
@@ -18,6 +19,7 @@ from toolkit.memory.sizes import parse_bytes
 __all__ = ["Budget", "OverBudgetError", "process_budget", "set_memory_limit"]
 
 _LOOK_SECONDS = 0.05  # another budget over the same limit may have taken the news that something came back
+_NAP_SECONDS = 0.0005
 
 
 class OverBudgetError(LoaderError):
@@ -105,13 +107,15 @@ class Budget:
             put(nbytes)
 
     def wait(self) -> None:
-        """Return when something came back, or after a short while."""
+        """Return when something came back, or after a short while.
+
+        It looks, and doesn't wait for the queue: where another thread takes what woke it, CPython's
+        SimpleQueue.get(timeout) may find its time over and wait on without end.
+        """
         waited = self if self.parent is None or self.limit is not None else self.parent
-        try:
-            nbytes = waited._returned.get(timeout=_LOOK_SECONDS)
-        except queue.Empty:
-            return
-        waited._returned.put(nbytes)
+        until = time.monotonic() + _LOOK_SECONDS
+        while waited._returned.empty() and time.monotonic() < until:
+            time.sleep(_NAP_SECONDS)
 
     def on_pressure(self, reclaim: Callable[[], bool], *, prefetched: bool = False) -> None:
         """Call a method, as long as its object lives, when memory runs short; it says whether it gave any back.
