@@ -166,7 +166,7 @@ def side_toolkit(work: Path) -> Epoch:
     import toolkit
 
     stream = toolkit.open(work / "ds").tokens(
-        seq_len=SEQ_LEN, batch_size=ROWS, shuffle="block", tail="drop", threads=THREADS["toolkit"]
+        seq_len=SEQ_LEN, batch_size=ROWS, shuffle="block", remainder="drop", threads=THREADS["toolkit"]
     )
     return lambda: (batch["tokens"] for batch in stream)
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import contextlib
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 import torch.distributed
@@ -17,6 +16,9 @@ from toolkit.loader.api import Dataset as ToolkitDataset
 from toolkit.loader.dataset.views import joined_pin
 from toolkit.loader.direct import DirectReader
 from toolkit.loader.loader import Loader
+from toolkit.loader.options.fronts import BATCHES, SAMPLES, check_options
+from toolkit.loader.options.keywords import BatchesKeywords, LoaderKeywords, SamplesKeywords
+from toolkit.loader.options.loader import LoaderOptions
 from toolkit.loader.order.ranks import find_ranks
 from toolkit.loader.order.state import (
     Cursor,
@@ -45,13 +47,17 @@ class Dataset(torch.utils.data.Dataset):  # type: ignore[misc]  # torch's types 
     state, as torchdata's StatefulDataLoader keeps it beside its sampler's, is the epoch, and what the samples are of.
     """
 
-    def __init__(self, dataset: ToolkitDataset, pipeline: Pipeline | None = None, *, seed: int = 0) -> None:
+    @SAMPLES.documented
+    def __init__(
+        self, dataset: ToolkitDataset, pipeline: Pipeline | None = None, **options: Unpack[SamplesKeywords]
+    ) -> None:
         """Raises UsageError, PipelineError; no sample is read yet."""
-        self._dataset = dataset
+        given = check_options(SAMPLES, options)
+        self._dataset = dataset = dataset if given["verify"] is None else dataset.verified(given["verify"])
         self._pipeline = pipeline
-        self._seed = seed
+        self._seed = given["seed"]
         self._uses = _Uses()
-        self._reader = DirectReader(dataset, pipeline, seed, output="torch")
+        self._reader = DirectReader(dataset, pipeline, self._seed, output="torch")
         self._random = pipeline is not None and any(slot.is_random for slot in pipeline.slots)
 
     def set_epoch(self, epoch: int) -> None:
@@ -119,19 +125,19 @@ class IterableDataset(torch.utils.data.IterableDataset):  # type: ignore[misc]
     A state is that of one worker; StatefulDataLoader keeps them all, and wants the same number of workers again.
     """
 
-    def __init__(self, dataset: ToolkitDataset, pipeline: Pipeline | None = None, **options: Any) -> None:
+    @BATCHES.documented
+    def __init__(
+        self, dataset: ToolkitDataset, pipeline: Pipeline | None = None, **options: Unpack[BatchesKeywords]
+    ) -> None:
         """Take the options of Dataset.loader(), but for epochs, output, device and sharding; max_bytes is a worker's.
 
         Raises UsageError, PipelineError; no sample is read yet.
         """
-        refused = sorted({"epochs", "output", "device", "sharding"} & set(options))
-        if refused:
-            raise UsageError(
-                f"a DataLoader takes one epoch an iter(), of tensors on the CPU: leave {', '.join(refused)} out"
-            )
+        given = check_options(BATCHES, options)
         # Now, and not in a worker: it may know less of the launcher.
-        options["rank"], options["world_size"] = find_ranks(options.get("rank"), options.get("world_size"))
-        whole = dataset.loader(pipeline, **options, output="torch")
+        given["rank"], given["world_size"] = find_ranks(given["rank"], given["world_size"])
+        fixed: LoaderKeywords = {**given, "epochs": 1, "output": "torch", "device": None, "sharding": None}
+        whole = Loader(dataset, pipeline, LoaderOptions(fixed))
         self._dataset, self._pipeline, self._options = dataset, pipeline, whole.options
         self._length, self._steps = len(whole), whole.cut.steps()
         self._asked: int | None = None
@@ -200,8 +206,8 @@ class IterableDataset(torch.utils.data.IterableDataset):  # type: ignore[misc]
         """Return a loader of this process."""
         options, worker = self._options, torch.utils.data.get_worker_info()
         share = (0, 1) if worker is None else (worker.id, worker.num_workers)
-        if options.threads == "auto":
-            options = replace(options, threads=max(1, processors() // share[1]))
+        if options.given["threads"] == "auto":
+            options = LoaderOptions({**options.given, "threads": max(1, processors() // share[1])})
         return Loader(self._dataset, self._pipeline, options, worker=share[0], workers=share[1])
 
     def __getstate__(self) -> dict[str, Any]:
@@ -210,12 +216,15 @@ class IterableDataset(torch.utils.data.IterableDataset):  # type: ignore[misc]
 
 def _dicts(loader: Loader) -> Iterator[dict[str, Any]]:
     for batch in loader:
-        yield {
-            **batch,
-            "__positions__": torch.from_numpy(batch.positions),
-            "__mask__": torch.from_numpy(batch.mask),
-        }
-        del batch  # the DataLoader alone decides how long it lives
+        made = [
+            {
+                **batch,
+                "__positions__": torch.from_numpy(batch.positions),
+                "__mask__": torch.from_numpy(batch.mask),
+            }
+        ]
+        del batch
+        yield made.pop()  # kept by no name here: the DataLoader alone decides how long it lives
 
 
 def _restored(

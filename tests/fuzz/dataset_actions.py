@@ -92,7 +92,7 @@ def loaded(root: Path) -> None:
 def tokens(root: Path) -> None:
     """Stream windows of tokens; every id is below the vocabulary if the dataset is called good."""
     for ds in _splits(root):
-        stream = ds.tokens(seq_len=8, batch_size=2, shuffle="none", threads=0, tail="drop")
+        stream = ds.tokens(seq_len=8, batch_size=2, shuffle="none", threads=0, remainder="drop")
         for number, batch in enumerate(stream):
             np.asarray(batch["tokens"]).sum()
             if number > 500:

@@ -201,8 +201,8 @@ def test_stats_count_what_was_delivered(packed: Path) -> None:
         ({"batch_size": 0}, "batch_size must be an int of at least 1"),
         ({"batch_size": 4, "shuffle": "ful"}, "Did you mean 'full'"),
         ({"batch_size": 4, "output": "pytorch"}, "Did you mean 'torch'"),
-        ({"batch_size": 4, "threads": "all"}, "number or 'auto'"),
-        ({"batch_size": 4, "threads": 0}, "threads must be"),
+        ({"batch_size": 4, "threads": "all"}, "threads must be an int of at least 0 or 'auto', got 'all'"),
+        ({"batch_size": 4, "threads": -1}, "threads must be an int of at least 0 or 'auto', got -1"),
         ({"batch_size": 4, "rank": 2, "world_size": 2, "remainder": "drop"}, "ranks count from 0"),
         ({"batch_size": 4, "rank": 0, "world_size": 2}, "remainder='drop'"),
         ({"batch_size": 4, "world_size": 2}, "give both, or none"),
@@ -303,3 +303,55 @@ def test_prefetch_is_used_once_threads_ran_dry(packed: Path) -> None:
             while len(made) < 30 * (delivered + loader.stats()["in_flight"]):
                 time.sleep(0.001)
         assert loader.stats()["in_flight_peak"] == 6
+
+
+@pytest.mark.parametrize("more", [{}, {"max_bytes": "3MiB"}, {"prefetch": 0}], ids=str)
+def test_without_threads_batches_are_filled_where_they_are_asked_for(packed: Path, more: dict[str, Any]) -> None:
+    names: set[str] = set()
+
+    def label(value: np.ndarray) -> np.ndarray:
+        names.add(threading.current_thread().name)
+        return value
+
+    steps = toolkit.pipeline(STEPS, slot("label").scalar("int64").python(label, "int64"))
+    ds = toolkit.open(packed, split="train")
+    options: dict[str, Any] = {"batch_size": 40, "shuffle": "full", "epochs": 2}
+    wanted = [(b["image"].tobytes(), b["label"].tolist()) for b in ds.loader(steps, **options)]
+    names.clear()
+    before = len(loader_threads())
+    loader = ds.loader(steps, threads=0, **options, **more)
+    made = []
+    for batch in loader:
+        made.append((batch["image"].tobytes(), batch["label"].tolist()))
+        assert len(loader_threads()) == before
+        del batch
+    assert made == wanted
+    assert names == {"MainThread"}
+    assert loader.stats()["samples"] == 300
+
+
+def test_without_threads_bad_samples_are_skipped_and_errors_come_in_their_place(damaged: Path) -> None:
+    ds = toolkit.open(damaged, split="train")
+    Path(ds.files[1]).unlink()
+    wanted = [b.mask.tolist() for b in ds.loader(batch_size=16, on_error="skip", max_skips=150)]
+    assert [b.mask.tolist() for b in ds.loader(batch_size=16, on_error="skip", max_skips=150, threads=0)] == wanted
+    received: list[int] = []
+    with pytest.raises(toolkit.errors.CorruptShardError):
+        received.extend(row for batch in ds.loader(batch_size=4, threads=0) for row in batch.rows)
+    assert received == list(range(len(received)))
+    assert received
+
+
+@pytest.mark.parametrize("threads", [0, 2])
+def test_a_batch_that_the_loop_let_go_of_is_gone(packed: Path, threads: int) -> None:
+    def delivered() -> int:
+        gc.collect()
+        return sum(seen.delivered for seen in toolkit.debug_batches())
+
+    ds, before = toolkit.open(packed, split="train"), delivered()
+    batches = iter(ds.loader(toolkit.pipeline(STEPS), batch_size=10, threads=threads))
+    batch = next(batches)
+    assert delivered() == before + 1
+    del batch
+    assert delivered() == before
+    next(batches)

@@ -24,7 +24,7 @@ def test_a_loader_pickles_as_dataset_options_and_state(packed: Path) -> None:
     assert [b.epoch for b in pickle.loads(pickle.dumps(loader))] == [0] * 5 + [1] * 5
     whole = [(b.epoch, b.positions.tolist(), b["image"].tobytes()) for b in loader]
     for cut in (1, 4, 5, 9):
-        first = ds.loader(steps, **{name: getattr(loader.options, name) for name in vars(loader.options)})
+        first = ds.loader(steps, **loader.options.given)
         for number, _ in enumerate(first, start=1):
             if number == cut:
                 break

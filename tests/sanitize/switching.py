@@ -178,7 +178,7 @@ def streams(packed: token_oracle.Packed, seed: int) -> int:
     def work(draw: random.Random) -> None:
         rows, length = draw.randint(1, 40), draw.choice([7, 64, 200])
         stream = ds.tokens(
-            seq_len=length, batch_size=rows, tail="drop", threads=draw.randint(0, 3), prefetch=draw.randint(1, 4),
+            seq_len=length, batch_size=rows, remainder="drop", threads=draw.randint(0, 3), prefetch=draw.randint(1, 4),
             max_bytes=draw.choice([None, "512KiB"]),
         )  # fmt: skip
         held: list[Any] = []

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
-
-from numpy.typing import ArrayLike
+from typing import TYPE_CHECKING, Unpack
 
 from toolkit.errors import CorruptTableError, NotFoundError, UsageError, did_you_mean
 from toolkit.format.pin import resolve
@@ -15,11 +13,12 @@ from toolkit.loader.dataset import dataset
 from toolkit.loader.dataset.opened import Opened
 from toolkit.loader.dataset.selection import Span
 from toolkit.loader.dataset.views import view_hash
+from toolkit.loader.options.fronts import LOADER, STREAM
 
 if TYPE_CHECKING:
     from toolkit.loader.dry_run import DryRun
     from toolkit.loader.loader import Loader
-    from toolkit.loader.outputs.delivery import OutputAdapter
+    from toolkit.loader.options.keywords import LoaderKeywords, StreamKeywords
     from toolkit.loader.tokens.stream import TokenStream
     from toolkit.pipelines.pipeline import Pipeline
 
@@ -80,76 +79,30 @@ class Dataset(dataset.Dataset):
         names = [column.name for column in self.columns]
         return open(f"{self.root}@sha256:{self.pin}", split=split, columns=names)
 
-    def loader(
-        self,
-        pipeline: Pipeline | None = None,
-        *,
-        batch_size: int | None = None,
-        global_batch_size: int | None = None,
-        shuffle: str = "none",
-        weights: ArrayLike | None = None,
-        epoch_samples: int | None = None,
-        seed: int = 0,
-        epochs: int | None = 1,
-        until_epoch: int | None = None,
-        steps: int | None = None,
-        prefetch: int = 4,
-        threads: int | str = "auto",
-        rank: int | None = None,
-        world_size: int | None = None,
-        remainder: str = "keep",
-        on_error: str = "raise",
-        max_skips: int = 100,
-        verify: str | None = None,
-        output: str | OutputAdapter = "numpy",
-        device: Any = None,
-        sharding: Any = None,
-        max_bytes: int | str | None = None,
-        hold_timeout: float = 60.0,
-    ) -> Loader:
-        """Return a loader over these samples; toolkit.loader.options.LoaderOptions describes the options.
+    @LOADER.documented
+    def loader(self, pipeline: Pipeline | None = None, **options: Unpack[LoaderKeywords]) -> Loader:
+        """Return a loader over these samples; toolkit.loader.options.keywords declares the options.
 
         Raises:
             UsageError, PipelineError: An option, or a slot of the pipeline, can't be; no sample is read yet.
         """
         from toolkit.loader.loader import Loader
-        from toolkit.loader.options import LoaderOptions
+        from toolkit.loader.options.loader import LoaderOptions
 
-        options = LoaderOptions(
-            batch_size=batch_size,
-            global_batch_size=global_batch_size,
-            shuffle=shuffle,
-            weights=weights,
-            epoch_samples=epoch_samples,
-            seed=seed,
-            epochs=epochs,
-            until_epoch=until_epoch,
-            steps=steps,
-            prefetch=prefetch,
-            threads=threads,
-            rank=rank,
-            world_size=world_size,
-            remainder=remainder,
-            on_error=on_error,
-            max_skips=max_skips,
-            verify=verify,
-            output=output,
-            device=device,
-            sharding=sharding,
-            max_bytes=max_bytes,
-            hold_timeout=hold_timeout,
-        )
-        return Loader(self, pipeline, options)
+        return Loader(self, pipeline, LoaderOptions(options))
 
-    def tokens(self, **options: Any) -> TokenStream:
-        """Return a stream of windows over this split's tokens; TokenStream has the options.
+    @STREAM.documented
+    def tokens(self, **options: Unpack[StreamKeywords]) -> TokenStream:
+        """Return a stream of windows over this split's tokens; toolkit.loader.options.keywords declares the options.
 
         Raises:
-            UsageError: An option can't be, the dataset has no tokens, or it isn't one whole split; nothing is read yet.
+            UsageError: An option can't be, the dataset has no tokens, or it isn't one whole split.
+            CorruptShardError: With pack=: a length can't be read. Nothing else is read yet.
         """
+        from toolkit.loader.tokens.options import stream_options
         from toolkit.loader.tokens.stream import TokenStream
 
-        return TokenStream(self, **options)
+        return TokenStream(self, stream_options(options))
 
     def dry_run(self, pipeline: Pipeline, samples: int = 8) -> DryRun:
         """Run the first samples through a pipeline, one by one: what its slots give, and errors by key."""

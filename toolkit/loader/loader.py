@@ -19,7 +19,7 @@ from toolkit.loader.engine.front import Front
 from toolkit.loader.engine.iteration import Iteration
 from toolkit.loader.engine.stats import LoaderStats
 from toolkit.loader.engine.work import FilledBatch
-from toolkit.loader.options import LoaderOptions, OnError
+from toolkit.loader.options.loader import LoaderOptions, OnError
 from toolkit.loader.order.course import Course, EndedRunWarning, Stretch, ended_text
 from toolkit.loader.order.cut import Cut
 from toolkit.loader.order.state import Cursor, Run, checked_epoch, dump_state, load_state
@@ -66,19 +66,20 @@ class Loader(Front[Batch]):
             raise UsageError(
                 f"a loader takes a pipeline, got {type(pipeline).__name__}: toolkit.pipeline(slot(...), ...)"
             )
-        self.dataset = dataset = dataset if options.verify is None else dataset.verified(options.verify)
+        given = options.given
+        self.dataset = dataset = dataset if given["verify"] is None else dataset.verified(given["verify"])
         self.pipeline = pipeline
         self.options = options
         self._epoch = 0
         self._order = make_order(dataset, options)
-        self._arrays = options.output_spec.arrays(device=options.device, sharding=options.sharding)
+        self._arrays = options.output_spec.arrays(device=given["device"], sharding=given["sharding"])
         mesh = self._arrays.mesh
         self.cut: Cut = replace(options.cut(self._order.samples, mesh), worker=worker, workers=workers)
         super().__init__(
             LoaderStats(),
             max_bytes=options.most_bytes,
-            hold_timeout=options.hold_timeout,
-            prefetch=options.prefetch,
+            hold_timeout=given["hold_timeout"],
+            prefetch=given["prefetch"],
             collect=self._arrays.collect,
             allocate=self._arrays.allocate,
         )
@@ -116,11 +117,11 @@ class Loader(Front[Batch]):
         filler = SampleFiller(
             stages,
             self.dataset.fetcher,
-            BatchMaps(maps, options.seed, _folders(self.dataset)) if maps else None,
-            skip_errors=options.on_error_kind is OnError.SKIP,
+            BatchMaps(maps, options.given["seed"], _folders(self.dataset)) if maps else None,
+            skip_errors=options.on_error is OnError.SKIP,
         )
         plan = plan_batches(self.dataset, self._order, course)
-        engine = self._start(plan, filler, threads=options.thread_count, prefetch=options.prefetch)
+        engine = self._start(plan, filler, threads=options.thread_count, prefetch=options.given["prefetch"])
         dtypes = {stage.name: stage.dtype for stage in stages}
         return Iteration(self._run(engine, self._deliver(engine, dtypes, course)))
 
@@ -138,7 +139,7 @@ class Loader(Front[Batch]):
         """Pickle as dataset, pipeline, options and state: a copy goes on where this one's consumer stands."""
         cut, options = self.cut, self.options
         if self._arrays.mesh is None:
-            options = replace(options, rank=cut.rank, world_size=cut.world_size)
+            options = LoaderOptions({**options.given, "rank": cut.rank, "world_size": cut.world_size})
         return _restored, (self.dataset, self.pipeline, options, cut.worker, cut.workers, self._cursor)
 
     def set_epoch(self, epoch: int) -> None:
@@ -167,7 +168,7 @@ class Loader(Front[Batch]):
             UsageError: The state is of another run, and the message names what differs; or `epochs` ends before it.
         """
         cursor = load_state(state, self._run_facts())
-        epochs = self.options.epochs
+        epochs = self.options.given["epochs"]
         if not self.options.bound.is_reached(self.cut, cursor):
             if epochs is not None and cursor.epoch >= cursor.first_epoch + epochs:
                 raise UsageError(
@@ -199,7 +200,12 @@ class Loader(Front[Batch]):
     def _stages(self) -> list[ColumnStage]:
         dataset = self.dataset
         return make_stages(
-            dataset.columns, dataset.schema, self._compiled, dataset.fetcher, self._stats, seed=self.options.seed
+            dataset.columns,
+            dataset.schema,
+            self._compiled,
+            dataset.fetcher,
+            self._stats,
+            seed=self.options.given["seed"],
         )
 
     def _run_facts(self) -> Run:
@@ -208,7 +214,7 @@ class Loader(Front[Batch]):
             view=self.dataset.view,
             order=self._order.name,
             samples=self._order.samples,
-            seed=self.options.seed,
+            seed=self.options.given["seed"],
             pipeline=(self.pipeline or Pipeline(())).describe(),
         )
 
@@ -228,12 +234,11 @@ class Loader(Front[Batch]):
                 if filled.skipped:
                     skipped += self._count_skips(filled, skipped)
                 delivered += there
-                batch = self._output(filled, dtypes, mask)
-                del filled  # the consumer alone decides how long a batch lives
+                made = [self._output(filled, dtypes, mask)]
+                del filled
                 # Before it is handed over: a state taken inside the loop counts the batch in the loop's hand.
                 self._advance(engine, course, self._behind(stretch, number, number + 1 == batches))
-                yield batch
-                del batch
+                yield made.pop()  # kept by no name here: the consumer alone decides how long it lives
             planned = self.cut.planned(start.position, stretch.steps)
             if delivered + skipped != planned:
                 raise LoaderError(
@@ -263,11 +268,11 @@ class Loader(Front[Batch]):
         """Log what was skipped; raise when it is more than max_skips in the epoch."""
         for place, error in sorted(filled.skipped, key=lambda skip: skip[0]):
             _log.warning("skipped the sample at position %d: %s", int(filled.planned.positions[place]), error)
-        if before + len(filled.skipped) > self.options.max_skips:
+        most = self.options.given["max_skips"]
+        if before + len(filled.skipped) > most:
             error = filled.skipped[-1][1]
             raise LoaderError(
-                f"epoch {filled.planned.epoch}: more than max_skips={self.options.max_skips} samples can't be read, "
-                f"the last: {error}"
+                f"epoch {filled.planned.epoch}: more than max_skips={most} samples can't be read, the last: {error}"
             ) from error
         return len(filled.skipped)
 

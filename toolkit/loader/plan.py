@@ -11,7 +11,7 @@ from toolkit.errors import CorruptShardError, UsageError
 from toolkit.format.schema import Kind
 from toolkit.loader.dataset.dataset import Dataset
 from toolkit.loader.dataset.filters import column_numbers
-from toolkit.loader.options import LoaderOptions
+from toolkit.loader.options.loader import LoaderOptions
 from toolkit.loader.order.course import Course
 from toolkit.loader.order.draws import WeightedOrder, balanced_weights
 from toolkit.loader.order.order import Order
@@ -22,20 +22,19 @@ __all__ = ["make_order", "plan_batches"]
 
 def make_order(dataset: Dataset, options: LoaderOptions) -> Order | WeightedOrder:
     """Return which sample is at which position, as the options say. Raises UsageError, CorruptShardError."""
-    if options.weights is None:
-        return Order(len(dataset), options.shuffle_kind, options.seed)
-    weights = options.weights
+    given = options.given
+    weights = given["weights"]
+    if weights is None:
+        return Order(len(dataset), options.shuffle, given["seed"])
     if isinstance(weights, str):
-        weights = _balanced(dataset, weights)
+        weights = _balanced(dataset)
     elif np.shape(weights) != (len(dataset),):
         raise UsageError(f"weights of shape {np.shape(weights)} for {len(dataset)} samples: one number a sample")
-    return WeightedOrder(weights, options.epoch_samples or len(dataset), options.seed)
+    return WeightedOrder(weights, given["epoch_samples"] or len(dataset), given["seed"])
 
 
-def _balanced(dataset: Dataset, weights: str) -> Any:
+def _balanced(dataset: Dataset) -> Any:
     labels = [column.name for column in dataset.columns if column.kind is Kind.LABEL]
-    if weights != "balanced":
-        raise UsageError(f"weights must be an array or 'balanced', got {weights!r}")
     if len(labels) != 1:
         raise UsageError(
             f"weights='balanced' needs one label column, read are {len(labels)}: open with columns=, or give an array"

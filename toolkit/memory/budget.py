@@ -71,6 +71,17 @@ class Budget:
             return above if self.limit is None else self.limit
         return min(self.limit, above)
 
+    @property
+    def share(self) -> int | None:
+        """What is fair to plan with: its own limit, or an equal part of its parent's for each who prefetches."""
+        above = None if self.parent is None else self.parent.limit
+        if self.parent is None or above is None:
+            return self.limit
+        with self.parent._lock:
+            sharers = sum(each() is not None for each in self.parent._prefetched)
+        shared = above // max(1, sharers)
+        return shared if self.limit is None else min(self.limit, shared)
+
     def charge(self, nbytes: int) -> bool:
         """Count `nbytes` more if they fit; did they?"""
         with self._lock:

@@ -183,7 +183,7 @@ def test_a_state_resumes_with_another_batch_size_and_more_ranks(datasets: dict[s
     rest = [row for at in zip(*ranks, strict=True) for b in at for row in b["tokens"][b.mask[:, 0]]]
     np.testing.assert_array_equal(np.stack(rest), np.stack(whole[56:]))
     for change in ({"weights": {**WEIGHTS, "news": 1}}, {"seed": 1}, {"seq_len": 50}, {"exhausted": "repeat"}):
-        with pytest.raises(UsageError, match="go on elsewhere"):
+        with pytest.raises(UsageError, match="the state is of another run"):
             mix(datasets, **change).load_state_dict(state)
 
 
@@ -194,7 +194,7 @@ def test_a_state_of_sources_in_another_order_is_refused(datasets: dict[str, tool
     state = json.loads(json.dumps(stream.state_dict(), sort_keys=True))
     stream.close()
     backwards = dict(reversed(datasets.items()))
-    with pytest.raises(UsageError, match=r"sources \[\['news'.*\[\['code'.*go on elsewhere"):
+    with pytest.raises(UsageError, match=r"another run: sources \[\['news'.* there, \[\['code'.* here\. Make"):
         mix(backwards).load_state_dict(state)
     again = mix(datasets, weights=dict(reversed(WEIGHTS.items())))  # the datasets' order is the one that counts
     again.load_state_dict(state)

@@ -19,7 +19,7 @@ from toolkit.loader.tokens.steps import StepStream
 MADE = {
     "windows": {"seq_len": 700, "shuffle": "block", "seed": 5},
     "rows": {"seq_len": 700, "shuffle": "block", "pack": "best"},
-    "dropped": {"seq_len": 700, "tail": "drop"},
+    "dropped": {"seq_len": 700, "remainder": "drop"},
 }
 
 

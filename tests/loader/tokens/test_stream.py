@@ -44,7 +44,7 @@ def joined(ranks: list[list[TokenBatch]], name: str) -> list[np.ndarray]:
     world=st.sampled_from([1, 2, 4]),
     shuffle=st.sampled_from(["block", "none"]),
     block=st.sampled_from([None, 16, 100, 1000, 10**6]),
-    tail=st.sampled_from(["pad", "drop"]),
+    remainder=st.sampled_from(["pad", "drop"]),
     epochs=st.integers(1, 2),
     threads=st.integers(0, 2),
     dtype=st.sampled_from(["int32", "int64", "uint16", "uint32"]),
@@ -54,7 +54,7 @@ def test_steps_are_those_of_the_oracle(packed: Packed, **drawn: Any) -> None:
     phases, (rows, seq_len), world = drawn["phases"], drawn["last"], drawn["world"]
     run, total = packed.run, len(packed.run)
     assume(rows * seq_len * world > 100)  # few enough steps
-    options = {name: drawn[name] for name in ("shuffle", "tail", "epochs", "threads", "dtype", "seed")}
+    options = {name: drawn[name] for name in ("shuffle", "remainder", "epochs", "threads", "dtype", "seed")}
     ds = packed.open()
     streams = [
         ds.tokens(
@@ -72,7 +72,7 @@ def test_steps_are_those_of_the_oracle(packed: Packed, **drawn: Any) -> None:
     block = drawn["block"] or max([seq_len, *(one[2] for one in phases)])
     orders = [oracle.order(total, block if drawn["shuffle"] == "block" else 0, drawn["seed"], e) for e in range(2)]
     each = [(count, world * n, length) for count, n, length in [*phases, (None, rows, seq_len)]]
-    expected = list(oracle.steps(total, each, pad=drawn["tail"] == "pad", epochs=drawn["epochs"]))
+    expected = list(oracle.steps(total, each, pad=drawn["remainder"] == "pad", epochs=drawn["epochs"]))
     assert len(ranks[0]) == len(expected)
     batches = joined(ranks, "tokens")
     masks = [np.concatenate([batch.mask for batch in at]) for at in zip(*ranks, strict=True)]
@@ -83,7 +83,7 @@ def test_steps_are_those_of_the_oracle(packed: Packed, **drawn: Any) -> None:
         want[:units] = run[orders[epoch][position : position + units]]
         np.testing.assert_array_equal(got.reshape(-1), want)
         np.testing.assert_array_equal(mask.reshape(-1), np.arange(n * length) < units)
-    if drawn["tail"] == "pad" and not phases:
+    if drawn["remainder"] == "pad" and not phases:
         for epoch in range(drawn["epochs"]):
             mine = [g[m] for g, m, e in zip(batches, masks, expected, strict=True) if e[0] == epoch]
             np.testing.assert_array_equal(np.sort(np.concatenate(mine)), np.sort(run))
@@ -272,21 +272,22 @@ def test_torch_shares_the_memory(packed: Packed) -> None:
     ("options", "said"),
     [
         ({"seq_len": 10**6, "batch_size": 1}, "more than the .* tokens there are"),
-        ({"seq_len": 2**13, "batch_size": 100, "tail": "drop"}, "nothing is left"),
+        ({"seq_len": 2**13, "batch_size": 100, "remainder": "drop"}, "nothing is left"),
         ({"seq_len": 0, "batch_size": 1}, "seq_len must be an int of at least 1"),
         ({"seq_len": 8}, "give seq_len and batch_size"),
         ({"batch_size": 8}, "give seq_len and batch_size"),
         ({}, "give seq_len and batch_size"),
         ({"seq_len": 8, "batch_size": 2, "global_batch_size": 2}, "one of them"),
-        ({"seq_len": 8, "global_batch_size": 3, "world_size": 2}, "can't be cut for 2 ranks"),
-        ({"seq_len": 8, "batch_size": 2, "phases": [(1, 2)]}, "phase 0 must be"),
+        ({"seq_len": 8, "global_batch_size": 3, "rank": 0, "world_size": 2}, "can't be cut for 2 ranks"),
+        ({"seq_len": 8, "batch_size": 2, "phases": [(1, 2)]}, "phases must be"),
         ({"seq_len": 8, "batch_size": 2, "dtype": "float32"}, "dtype must be one of"),
         ({"seq_len": 8, "batch_size": 2, "dtype": "uint16", "targets": True}, "targets mark"),
         ({"seq_len": 8, "batch_size": 2, "mask_documents": True}, "say targets=True"),
         ({"seq_len": 8, "batch_size": 2, "shuffle": "blok"}, "Did you mean 'block'"),
         ({"seq_len": 8, "batch_size": 2, "block_size": 3}, "block_size must be"),
         ({"seq_len": 8, "batch_size": 2, "start_step": -1}, "start_step must be"),
-        ({"seq_len": 8, "batch_size": 2, "rank": 1}, "rank 1 of a world of 1"),
+        ({"seq_len": 8, "batch_size": 2, "rank": 1}, "give both, or none"),
+        ({"seq_len": 8, "batch_size": 2, "rank": 1, "world_size": 1}, "rank 1 of a world of 1"),
         ({"seq_len": 8, "batch_size": 2, "tokenizer": "bytes"}, "packed with ready ids"),
         ({"seq_len": 8, "batch_size": 2, "column": "words"}, "no tokens column 'words'"),
         ({"phases": [(3, 2, 8)], "start_step": 4}, "behind the last phase"),
@@ -306,7 +307,7 @@ def test_a_state_of_other_data_or_order_is_refused(packed: Packed) -> None:
 
     state = stream().state_dict()
     for change in ({"seed": 2}, {"shuffle": "none"}, {"block_size": 32}, {"pack": "best"}):
-        with pytest.raises(UsageError, match="it would go on elsewhere"):
+        with pytest.raises(UsageError, match="the state is of another run"):
             stream(**change).load_state_dict(state)
     with pytest.raises(UsageError, match="pin"):
         stream().load_state_dict({**state, "pin": "0" * 64})
@@ -409,3 +410,35 @@ def test_dropping_waits_for_no_lock(packed: Packed, dropped: str) -> None:
         if thread.name.startswith("toolkit-loader"):
             thread.join(20)
             assert not thread.is_alive()
+
+
+def test_a_function_makes_of_a_batch_what_the_loop_gets(packed: Packed) -> None:
+    ds, options = packed.open(), {"seq_len": 64, "batch_size": 4}
+
+    def sums(batch: TokenBatch) -> tuple[int, int]:
+        return batch.step, int(batch["tokens"].sum())
+
+    def fragile(batch: TokenBatch) -> int:
+        if batch.step == 3:
+            raise StopIteration("enough")
+        return batch.step
+
+    wanted = [sums(batch) for batch in ds.tokens(**options)]
+    assert list(ds.tokens(**options, output=sums)) == wanted
+    assert list(toolkit.mix_tokens({"a": ds}, {"a": 1}, **options, output=sums))[:2]
+    stream = ds.tokens(**options, output=fragile)
+    seen: list[int] = []
+    with pytest.raises(LoaderError, match=r"epoch 0, step 3, output adapter fragile: StopIteration: enough"):
+        seen.extend(stream)
+    assert seen == [0, 1, 2]
+    assert stream.place.step == 3  # the batch wasn't received
+
+
+def test_a_mix_takes_what_a_stream_does(packed: Packed) -> None:
+    ds = packed.open()
+    options = {"seq_len": 700, "batch_size": 48}
+    last = list(toolkit.mix_tokens({"a": ds}, {"a": 1}, **options, pad_id=7, verify="always"))[-1]
+    assert (last["tokens"][~last.mask] == 7).all()
+    assert not last.mask.all()
+    with pytest.raises(UsageError, match="packed with ready ids"):
+        toolkit.mix_tokens({"a": ds}, {"a": 1}, **options, tokenizer="bytes")

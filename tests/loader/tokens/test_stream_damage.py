@@ -16,7 +16,7 @@ import pytest
 from token_oracle import Packed
 
 from toolkit import TokenBatch
-from toolkit.errors import CorruptShardError, LoaderError
+from toolkit.errors import CorruptShardError, LoaderError, StorageError
 from toolkit.loader.tokens import run as run_module
 
 
@@ -117,3 +117,16 @@ def test_truncation_while_streaming_is_an_error_and_no_signal(damaged: Packed) -
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     assert Path(damaged.open().files[1]).name in done.stdout
+
+
+@pytest.mark.parametrize("threads", [0, 2])
+def test_any_error_comes_behind_the_steps_before_it(damaged: Packed, threads: int) -> None:
+    """What the file system refuses isn't damage; the steps of the same fill that come before were lost with it."""
+    ds = damaged.open()
+    file = Path(ds.files[2])
+    file.unlink()
+    file.symlink_to(file)  # a circle
+    got: list[TokenBatch] = []
+    with pytest.raises(StorageError, match="Too many levels of symbolic links"):
+        take_all(iter(ds.tokens(seq_len=64, batch_size=4, threads=threads)), got)
+    assert abs(256 * len(got) - int(ds.index.shard_tokens[:2].sum())) <= 256

@@ -33,7 +33,7 @@ class BenchCase:
         decode: Decode, resize, crop and normalize image columns; else they come as bytes.
         short_side, crop: Pixels; see Slot.resize_short and Slot.center_crop.
         seq_len: Tokens of a row, when the dataset has tokens; rows are the samples then.
-        threads, batch_size, epochs, shuffle, output: See toolkit.loader.options.LoaderOptions.
+        threads, batch_size, epochs, shuffle, output: See toolkit.loader.options.keywords.
     """
 
     dataset: str

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, cast
 
 from toolkit.checks.bench.case import BenchCase
 from toolkit.format.media import IMAGE
 from toolkit.format.schema import Column, Kind
 from toolkit.loader.api import Dataset
 from toolkit.loader.loader import Loader
+from toolkit.loader.options.keywords import SharedKeywords
 from toolkit.loader.tokens.stream import TokenStream
 from toolkit.pipelines.pipeline import Pipeline, pipeline
 from toolkit.pipelines.slots import slot
@@ -23,28 +25,17 @@ def has_tokens(columns: Sequence[Column]) -> bool:
 
 def case_loader(case: BenchCase, dataset: Dataset) -> Loader | TokenStream:
     """Return what a case iterates over."""
+    shared: SharedKeywords = {"batch_size": case.batch_size, "threads": case.threads, "rank": 0, "world_size": 1}
     if has_tokens(dataset.columns):
-        return TokenStream(
-            dataset,
+        return dataset.tokens(
+            **shared,
             seq_len=case.seq_len,
-            batch_size=case.batch_size,
             shuffle="none" if case.shuffle == "none" else "block",
             epochs=case.epochs,
-            threads=case.threads,
-            rank=0,
-            world_size=1,
             output=case.output,
         )
-    return dataset.loader(
-        case_pipeline(case, dataset.columns),
-        batch_size=case.batch_size,
-        shuffle=case.shuffle,
-        epochs=case.epochs,
-        threads=case.threads,
-        rank=0,
-        world_size=1,
-        output=case.output,
-    )
+    steps, shuffle = case_pipeline(case, dataset.columns), cast("Any", case.shuffle)  # checked there
+    return dataset.loader(steps, **shared, shuffle=shuffle, epochs=case.epochs, output=case.output)
 
 
 def case_pipeline(case: BenchCase, columns: Sequence[Column]) -> Pipeline | None:

@@ -83,9 +83,9 @@ class Admission(Generic[PlannedT, Content]):
         self._waited: tuple[Holding, float] | None = None
 
     @property
-    def limit(self) -> int | None:
-        """The loader's own limit or the process's, whichever is less."""
-        return self._budget.least_limit
+    def share(self) -> int | None:
+        """What of the loader's own limit, or of its part of the process's, whichever is less, it should plan with."""
+        return self._budget.share
 
     def allocate(self, planned: PlannedT, *, alone: bool) -> Admitted[Content] | None:
         """Return memory for a batch, or None without room. `alone`: no other batch is in flight.

@@ -11,7 +11,7 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Generic
 
 from toolkit.errors import LoaderError
@@ -27,6 +27,7 @@ __all__ = ["Engine"]
 
 _LOOK_SECONDS = 0.1  # between looks at functions of the user's own
 _LEAVE_SECONDS = 0.1  # that close() waits for them
+_SHARES = 4  # of a limit, a batch that can be cut takes one: in the consumer's hand, the one before, and two ahead
 
 
 class Engine(Generic[PlannedT, Content]):
@@ -128,13 +129,10 @@ class Engine(Generic[PlannedT, Content]):
     def _fill_next(self) -> FilledBatch[PlannedT, Content] | None:
         """Return the batch that is delivered next, filled in this thread; None: there is none."""
         check_memory()
-        planned = self._next_planned()
-        admitted = None if planned is None else self._admit(planned)
-        if planned is None or admitted is None:
+        admitted = self._admit() if self._has_planned() else None
+        if admitted is None:
             return None
-        self._planned.popleft()
-        parts = self._filler.parts(planned, 1)
-        batch = FilledBatch(planned, admitted.content, admitted.holding, admitted.token, len(parts))
+        batch, parts = self._batch(*admitted, threads=1)
         self._admission.note_waiting(batch.holding)
         for start, stop in parts:
             self._worker.fill_part(batch, start, stop)
@@ -228,41 +226,60 @@ class Engine(Generic[PlannedT, Content]):
             if len(self._in_flight) > self._ahead and parts.qsize() >= self._threads:
                 return
             check_memory()
-            if self._next_planned() is None:
+            if not self._has_planned():
                 return
-            admitted = self._admit(self._planned[0])
+            admitted = self._admit()
             if admitted is None:
                 return
-            self._submit(self._planned.popleft(), admitted)
+            self._submit(*admitted)
             self._stats.set_in_flight(len(self._in_flight))
 
-    def _next_planned(self) -> PlannedT | None:
-        """Return what is to be let in next, the first of `_planned`; less of it where a limit asks for that."""
+    def _has_planned(self) -> bool:
+        """Get ready what is to be let in next, the first of `_planned`: less of it where a limit asks for that."""
         if not self._planned:
             planned = next(self._plan, None)
             if planned is None:
-                return None
+                return False
             self._planned.append(planned)
-        limit = self._admission.limit
-        if limit is not None:
-            self._planned.extendleft(reversed(self._filler.cut(self._planned.popleft(), limit)))
-        return self._planned[0]
+        share = self._admission.share
+        if share is not None:
+            self._cut(share // _SHARES)
+        return True
 
-    def _admit(self, planned: PlannedT) -> Admitted[Content] | None:
-        """Return memory for a batch. Only the one that is delivered next waits for it."""
+    def _cut(self, most_bytes: int) -> bool:
+        """Put smaller batches in place of the first of `_planned`, if it can be cut and is larger; was it?"""
+        planned = self._planned.popleft()
+        smaller = self._filler.cut(planned, most_bytes)
+        self._planned.extendleft(reversed(smaller))
+        return len(smaller) > 1
+
+    def _admit(self) -> tuple[PlannedT, Admitted[Content]] | None:
+        """Take the first of `_planned`, and memory for it; None without room.
+
+        Only what is delivered next waits for room, once it is as small as it can be: others that share the limit may
+        have what they need for some time.
+        """
         alone = not self._in_flight
-        admitted = self._admission.allocate(planned, alone=alone)
+        admitted = self._admission.allocate(self._planned[0], alone=alone)
+        while admitted is None and alone and self._cut(self._filler.block_bytes(self._planned[0]) // 2):
+            admitted = self._admission.allocate(self._planned[0], alone=alone)
         if admitted is None and alone:
             begun = time.perf_counter()
             try:
-                return self._admission.wait(planned, lambda: self._work.closed)
+                admitted = self._admission.wait(self._planned[0], lambda: self._work.closed)
             finally:
                 self._stats.add(budget_wait_seconds=time.perf_counter() - begun)
-        return admitted
+        return None if admitted is None else (self._planned.popleft(), admitted)
 
     def _submit(self, planned: PlannedT, admitted: Admitted[Content]) -> None:
-        parts = self._filler.parts(planned, self._threads)
-        batch = FilledBatch(planned, admitted.content, admitted.holding, admitted.token, len(parts))
+        batch, parts = self._batch(planned, admitted, threads=self._threads)
         self._in_flight.append(batch)
         for start, stop in parts:
             self._work.parts.put((batch, start, stop))
+
+    def _batch(
+        self, planned: PlannedT, admitted: Admitted[Content], *, threads: int
+    ) -> tuple[FilledBatch[PlannedT, Content], Sequence[tuple[int, int]]]:
+        """Return a batch that was let in, and the parts in which it is to be filled."""
+        parts = self._filler.parts(planned, threads)
+        return FilledBatch(planned, admitted.content, admitted.holding, admitted.token, len(parts)), parts

@@ -60,8 +60,8 @@ class Filler(ABC, Generic[PlannedT, Content, Memory]):
         """Return the size of the blocks that begin() will lend; asked for where memory is limited."""
         return 0
 
-    def cut(self, planned: PlannedT, limit: int) -> Sequence[PlannedT]:
-        """Return smaller batches in place of one that is larger than need be under a limit; most can't be cut."""
+    def cut(self, planned: PlannedT, most_bytes: int) -> Sequence[PlannedT]:
+        """Return smaller batches, of `most_bytes` each if that can be, in place of a larger one; most can't be cut."""
         return [planned]
 
     @abstractmethod

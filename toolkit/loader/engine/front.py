@@ -14,9 +14,9 @@ from toolkit.loader.engine.filler import Content, Filler, PlannedT
 from toolkit.loader.engine.stats import LoaderStats, report_text
 from toolkit.memory.budget import Budget, process_budget
 from toolkit.memory.pool import Allocate, BlockPool, aligned
-from toolkit.memory.sizes import parse_bytes, size_text
+from toolkit.memory.sizes import size_text
 
-__all__ = ["Front", "check_hold_timeout", "checked_max_bytes"]
+__all__ = ["Front"]
 
 _Batch = TypeVar("_Batch")
 
@@ -135,21 +135,3 @@ class Front(ABC, Generic[_Batch]):
                 f"{need} bytes, twice that for a loop that holds one batch while the next is made, or take smaller "
                 "batches"
             )
-
-
-def checked_max_bytes(given: int | str | None) -> int | None:
-    """Return `max_bytes` as a number. Raises UsageError."""
-    if given is None:
-        return None
-    if isinstance(given, bool) or not isinstance(given, int | str):
-        raise UsageError(f"max_bytes must be a number of bytes or text as in '512MiB', got {given!r}")
-    nbytes = parse_bytes(given)
-    if nbytes < 1:
-        raise UsageError(f"max_bytes must be at least 1, got {given!r}")
-    return nbytes
-
-
-def check_hold_timeout(seconds: float) -> None:
-    """Raise UsageError unless it is a number of seconds."""
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds > 0:
-        raise UsageError(f"hold_timeout must be a number of seconds above 0, got {seconds!r}")

@@ -6,22 +6,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
 from toolkit.errors import UsageError, did_you_mean
 from toolkit.loader.engine.stats import LoaderStats
 from toolkit.loader.mix.plan import MixPlan
-from toolkit.loader.options import member
+from toolkit.loader.options.fronts import MIX
+from toolkit.loader.options.keywords import MixKeywords
 from toolkit.loader.tokens.batch import TokenBatch
-from toolkit.loader.tokens.deliver import row_placement
 from toolkit.loader.tokens.filler import Columns, TokenFiller
-from toolkit.loader.tokens.options import Exhausted, Shuffle, StreamOptions, Tail
+from toolkit.loader.tokens.options import Exhausted, StreamOptions, mix_options
 from toolkit.loader.tokens.run import OpenRun
 from toolkit.loader.tokens.schedule import Place, Schedule, Step
-from toolkit.loader.tokens.steps import STATE_VERSION, StepStream
+from toolkit.loader.tokens.steps import StepStream
 from toolkit.loader.tokens.stream import check_fit
 from toolkit.loader.tokens.stretches import WindowOrder
 from toolkit.pipelines.randomness import fold_all
@@ -35,58 +35,43 @@ _ORDER_VERSION = 1
 
 
 class TokenMix(StepStream):
-    """Iterates over batches whose rows come from several datasets. See mix_tokens()."""
+    """Iterates over batches whose rows come from several datasets; made by mix_tokens()."""
 
     _is_whole = True
 
-    def __init__(self, datasets: Mapping[str, Dataset], weights: Mapping[str, float], **given: Any) -> None:
-        """See mix_tokens()."""
-        exhausted = member(Exhausted, "exhausted", given.pop("exhausted"))
-        given["output"], placement, given["world_size"] = row_placement(
-            given["output"], given.pop("sharding"), given["rank"], given["world_size"]
-        )
-        self.options = options = StreamOptions(
-            **{
-                **given,
-                "shuffle": member(Shuffle, "shuffle", given["shuffle"]),
-                "dtype": np.dtype(given["dtype"]),
-            },
-            completed_phases=(),
-            phases=(),
-            epochs=1,
-            tail=Tail.PAD,
-            pad_id=None,
-            fit=None,
-            group_documents=1,
-        )
-        if options.seq_len is None:
-            raise UsageError("give seq_len and batch_size (or global_batch_size)")
+    def __init__(
+        self,
+        datasets: Mapping[str, Dataset],
+        weights: Mapping[str, float],
+        options: StreamOptions,
+        exhausted: Exhausted,
+    ) -> None:
+        """Raises UsageError: names or weights can't be, or an option doesn't fit the datasets."""
+        given = options.given
         _check_weights(datasets, weights)
+        self.options = options
         self.datasets = dict(datasets)
         self.weights = {name: float(weights[name]) for name in datasets}
         self.exhausted = exhausted
-        runs = [OpenRun(dataset) for dataset in datasets.values()]
+        verify = given["verify"]
+        runs = [OpenRun(one if verify is None else one.verified(verify)) for one in datasets.values()]
         for run in runs:
-            check_fit(options, run, None)
+            check_fit(options, run)
         self._plan = MixPlan(
-            [-(-run.tokens // options.seq_len) for run in runs],
+            [-(-run.tokens // options.longest) for run in runs],
             list(self.weights.values()),
-            options.seed,
+            given["seed"],
             repeat=exhausted is Exhausted.REPEAT,
         )
-        self._block = options.block_size or options.seq_len if options.shuffle is Shuffle.BLOCK else 0
         orders = [
-            WindowOrder(self._block, partial(fold_all, _ORDER_VERSION, options.seed, number))
+            WindowOrder(options.block, partial(fold_all, _ORDER_VERSION, given["seed"], number))
             for number in range(len(runs))
         ]
-        columns = Columns(
-            options.dtype, options.targets, options.documents, options.mask_documents, runs[0].encoding.eos or 0
-        )
         filler = _MixFiller(
             runs[0],
             orders[0],
-            columns,
-            placement.ranges,
+            Columns.of(options, runs[0]),
+            options.placement.ranges,
             options.rank,
             options.world_size,
             LoaderStats(),
@@ -95,9 +80,8 @@ class TokenMix(StepStream):
             self._plan,
         )
         super().__init__(
-            Schedule(units=self._plan.rows, phases=options.all_phases, pad=True, unit_tokens=options.seq_len),
+            Schedule(units=self._plan.rows, phases=options.phases, pad=True, unit_tokens=options.longest),
             filler,
-            placement.place,
             options,
         )
 
@@ -117,66 +101,38 @@ class TokenMix(StepStream):
     def _identity(self) -> dict[str, object]:
         options = self.options
         return {
-            "version": STATE_VERSION,
             # In order: rows are dealt by a source's number. JSON may come back with its keys in another order.
             "sources": [
                 [name, f"{dataset.split}@{dataset.pin}", self.weights[name]] for name, dataset in self.datasets.items()
             ],
             "exhausted": self.exhausted.value,
-            "seq_len": options.seq_len,
-            "shuffle": options.shuffle.value,
-            "seed": options.seed,
-            "block_size": self._block,
+            "seq_len": options.longest,
+            "shuffle": options.given["shuffle"],
+            "seed": options.given["seed"],
+            "block_size": options.block,
         }
 
 
+@MIX.documented
 def mix_tokens(
-    datasets: Mapping[str, Dataset],
-    weights: Mapping[str, float],
-    *,
-    seq_len: int,
-    batch_size: int | None = None,
-    global_batch_size: int | None = None,
-    exhausted: str = "drop",
-    start_step: int | None = None,
-    total_steps: int | None = None,
-    until_epoch: int | None = None,
-    steps: int | None = None,
-    shuffle: str = "none",
-    seed: int = 0,
-    block_size: int | None = None,
-    targets: bool = False,
-    mask_documents: bool = False,
-    documents: bool = False,
-    dtype: DTypeLike = "int32",
-    rank: int = 0,
-    world_size: int = 1,
-    threads: int = 1,
-    prefetch: int = 2,
-    output: str = "numpy",
-    sharding: Any = None,
-    max_bytes: int | str | None = None,
-    hold_timeout: float = 60.0,
+    datasets: Mapping[str, Dataset], weights: Mapping[str, float], **options: Unpack[MixKeywords]
 ) -> TokenMix:
     """Return a stream whose rows come from `datasets`, as often as their `weights` say.
 
     Weights count rows, to one in 4096, and are met exactly in every 4096 rows. The position is counted in rows, so a
-    state is resumed with any batch size and number of ranks.
+    state is resumed with any batch size and number of ranks. Under until_epoch=1 every row comes once, over all iter()
+    and restarts; without a bound the next iter() deals anew.
 
     Args:
         datasets: Splits by name, in an order that a state holds to. They need the same tokenizer.
         weights: A positive number for each, at least one in 4096 of their sum.
-        exhausted: "drop" goes on with the others, their weights renormalised, until every token came once; "repeat"
-            begins the source anew, shuffled anew, and never ends.
-        until_epoch: 1: every row comes once, over all iter() and restarts. Without a bound the next iter() deals anew.
-
-    The other options are those of toolkit.loader.tokens.stream.TokenStream.
+        options: toolkit.loader.options.keywords declares them.
 
     Raises:
-        UsageError: Names, weights or other options can't be.
+        UsageError: Names, weights or options can't be.
     """
-    options = dict(locals())
-    return TokenMix(options.pop("datasets"), options.pop("weights"), **options)
+    checked, exhausted = mix_options(options)
+    return TokenMix(datasets, weights, checked, exhausted)
 
 
 @dataclass(frozen=True)

@@ -20,14 +20,16 @@ def find_ranks(
     is initialised; SLURM_PROCID and SLURM_NTASKS (srun). Else this is rank 0 of 1.
 
     Raises:
-        UsageError: One of a pair is given without the other, is no number, or a batch script's own process would take
-            one part of the data while nobody takes the others.
+        UsageError: One of a pair is given without the other, is no number, or they don't fit each other; or a batch
+            script's own process would take one part of the data while nobody takes the others.
     """
     if (rank is None) != (world_size is None):
         raise UsageError(
             f"rank={rank} and world_size={world_size}: give both, or none to take them from the environment"
         )
     if rank is not None and world_size is not None:
+        if rank >= world_size:
+            raise UsageError(f"rank {rank} of a world of {world_size}: ranks count from 0")
         return rank, world_size
     if "RANK" in environment or "WORLD_SIZE" in environment:
         return _pair(environment, "RANK", "WORLD_SIZE")

@@ -12,7 +12,7 @@ from toolkit.loader.order.order import ORDER_VERSION
 __all__ = [
     "Cursor",
     "Run",
-    "check_fields",
+    "check_state",
     "checked_epoch",
     "differing_states",
     "dump_state",
@@ -84,16 +84,8 @@ def load_state(state: Mapping[str, Any], run: Run) -> Cursor:
     Raises:
         UsageError: It is no loader's state, or of another run; the message names everything that differs.
     """
-    check_fields(state, ("format", "order_version", *_RUN, *_CURSOR), ("format", _FORMAT), "loader's")
-    if not same_value(state["order_version"], ORDER_VERSION):
-        theirs = short(state["order_version"])
-        raise UsageError(f"the state has order_version {theirs}, this version of toolkit knows {ORDER_VERSION}")
-    differing = [name for name in _RUN if not same_value(state[name], getattr(run, name))]
-    if "pin" in differing and "view" in differing:
-        differing.remove("view")  # follows from the pin
-    if differing:
-        said = "; ".join(f"{name} {short(state[name])} there, {short(getattr(run, name))} here" for name in differing)
-        raise UsageError(f"the state is of another run: {said}. Make the loader as it was, or begin without the state")
+    facts = {name: getattr(run, name) for name in _RUN}
+    check_state(state, "loader's", {"format": _FORMAT, "order_version": ORDER_VERSION}, facts, _CURSOR)
     cursor = Cursor(
         first_epoch=whole_number(state, "first_epoch"),
         epoch=whole_number(state, "epoch"),
@@ -107,22 +99,39 @@ def load_state(state: Mapping[str, Any], run: Run) -> Cursor:
     return cursor
 
 
-def check_fields(state: object, names: Sequence[str], version: tuple[str, int], whose: str) -> None:
-    """Raise UsageError unless `state` is a dict of exactly these fields, of this `version` (its field, its number).
+def check_state(
+    state: object, whose: str, versions: Mapping[str, int], facts: Mapping[str, object], places: Sequence[str]
+) -> None:
+    """Raise UsageError unless a state is one, and of this run.
 
-    `whose` state it should be is said, as in "loader's".
+    Args:
+        state: What should be a dict of exactly these versions, facts and places.
+        whose: What it should be the state of, as in "loader's".
+        versions: What this toolkit knows.
+        facts: What the run is; the message names each that differs.
+        places: Names of the other fields.
     """
     if not isinstance(state, Mapping):
         raise UsageError(f"a {whose} state is a dict, got {type(state).__name__}")
-    field, known = version
-    if field in state and not same_value(state[field], known):
-        raise UsageError(f"the state has {field} {short(state[field])}, this version of toolkit knows {known}")
+    for name, known in versions.items():
+        if name in state and not same_value(state[name], known):
+            raise UsageError(f"the state has {name} {short(state[name])}, this version of toolkit knows {known}")
+    names = (*versions, *facts, *places)
     missing = [name for name in names if name not in state]
     if missing:
         raise UsageError(f"this is no {whose} state: it has no {', '.join(missing)}")
     unknown = [short(name) for name in state if name not in names]
     if unknown:  # it might change what comes next
         raise UsageError(f"this is no {whose} state: it has {', '.join(unknown)}, which no {whose} state has")
+    differing = [name for name in facts if not same_value(state[name], facts[name])]
+    if "pin" in differing and "view" in differing:
+        differing.remove("view")  # follows from the pin
+    if differing:
+        said = "; ".join(f"{name} {_shown(state[name])} there, {_shown(facts[name])} here" for name in differing)
+        raise UsageError(
+            f"the state is of another run: {said}. Make it as it was, of the data opened by its pin, or begin "
+            "without the state"
+        )
 
 
 def same_value(one: object, other: object) -> bool:
@@ -169,3 +178,8 @@ def short(value: object, most: int = 24, *, quoted: bool = False) -> str:
     except Exception:  # nested too deep, a number of too many digits, or whatever its class raises
         return f"a {type(value).__name__} that can't be shown"
     return text if len(text) <= most else f"{text[: most - 4]}…"
+
+
+def _shown(value: object) -> str:
+    """Return a fact as text: hashes are long, and say as much in their first digits."""
+    return short(value) if isinstance(value, str) else short(value, 240)

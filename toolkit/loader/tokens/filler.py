@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from toolkit.errors import CorruptShardError
 from toolkit.loader.engine.filler import Filler, LendNamed
 from toolkit.loader.engine.memory import MakeRoom, WorkerMemory
 from toolkit.loader.engine.stats import LoaderStats
 from toolkit.loader.outputs.spec import RowRange
+from toolkit.loader.tokens.options import StreamOptions
 from toolkit.loader.tokens.run import OpenRun
 from toolkit.loader.tokens.schedule import Phase, Step
 from toolkit.loader.tokens.stretches import StreamOrder
@@ -26,7 +26,6 @@ __all__ = ["Columns", "FilledSteps", "PlannedSteps", "TokenFiller", "plan_steps"
 
 # What one call fills: some steps while these are small. A call costs as much as copying 100 KiB, whatever it fills.
 _FILLED_BYTES = 4 * 1024 * 1024
-_SHARES = 4  # of a memory limit, one a fill at the most: in the consumer's hand, the one before, and two ahead
 
 
 @dataclass(frozen=True)
@@ -38,6 +37,13 @@ class Columns:
     documents: bool
     mask_documents: bool
     pad_id: int
+
+    @classmethod
+    def of(cls, options: StreamOptions, run: OpenRun) -> Columns:
+        """Return the arrays that are asked for; the end-of-text id or 0 pads them if no other is given."""
+        given = options.given
+        pad_id = run.encoding.eos or 0 if given["pad_id"] is None else given["pad_id"]
+        return cls(options.dtype, given["targets"], options.gives_documents, options.masks_documents, pad_id)
 
     @functools.cached_property
     def dtypes(self) -> dict[str, np.dtype[Any]]:
@@ -94,7 +100,7 @@ class FilledSteps:
     flat: dict[str, NDArray[Any]]
     arrays: dict[str, NDArray[Any]]
     good: int = 0
-    error: CorruptShardError | None = field(default=None)
+    error: Exception | None = field(default=None)
 
 
 @dataclass(frozen=True)
@@ -128,10 +134,10 @@ class TokenFiller(Filler[PlannedSteps, FilledSteps, WorkerMemory]):
         """Return what their arrays take."""
         return self.step_bytes(planned.steps[0].phase, len(planned.steps))
 
-    def cut(self, planned: PlannedSteps, limit: int) -> Sequence[PlannedSteps]:
-        """Return fewer steps each, where they would take too much of a limit."""
+    def cut(self, planned: PlannedSteps, most_bytes: int) -> Sequence[PlannedSteps]:
+        """Return fewer steps each, where they would take more; a single one is as small as it gets."""
         steps = planned.steps
-        most = self.steps_at_once(steps[0].phase, limit // _SHARES)
+        most = self.steps_at_once(steps[0].phase, most_bytes)
         if len(steps) <= most:
             return [planned]
         return [PlannedSteps(steps[first : first + most]) for first in range(0, len(steps), most)]
@@ -161,13 +167,13 @@ class TokenFiller(Filler[PlannedSteps, FilledSteps, WorkerMemory]):
         return WorkerMemory(budget, make_room)
 
     def fill(self, content: FilledSteps, start: int, stop: int, memory: WorkerMemory) -> None:
-        """Fill the steps. A damaged shard's step has the error instead, and those before it are good."""
+        """Fill the steps. One that fails has the error instead, whatever it is, and those before it are good."""
         begun = time.perf_counter()
         steps = content.steps
         try:
             copied = self._copy(steps, content.flat)
             content.good = len(steps)
-        except CorruptShardError as error:
+        except Exception as error:
             content.error = error
             copied = self._one_by_one(content) if len(steps) > 1 else 0
         self.stats.add(fetch_seconds=time.perf_counter() - begun, fetched_bytes=copied)
@@ -196,7 +202,7 @@ class TokenFiller(Filler[PlannedSteps, FilledSteps, WorkerMemory]):
             try:
                 arrays = {name: array[place].reshape(-1) for name, array in content.arrays.items()}
                 copied += self._copy(content.steps[place : place + 1], arrays)
-            except CorruptShardError as error:
+            except Exception as error:
                 content.error = error
                 return copied
             content.good = place + 1

@@ -1,22 +1,31 @@
-"""How a token stream cuts, orders and delivers: options checked once, when made."""
+"""How a token stream or a mix cuts, orders and delivers: what follows from its options together."""
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from toolkit.errors import UsageError
-from toolkit.loader.engine.front import check_hold_timeout, checked_max_bytes
+from toolkit.loader.options.fronts import MIX, STREAM, check_options
+from toolkit.loader.options.keywords import MixKeywords, StreamKeywords, WindowKeywords
+from toolkit.loader.options.shared import (
+    adapter,
+    check_batch_size,
+    check_no_ranks,
+    most_bytes,
+    output_spec,
+    thread_count,
+)
+from toolkit.loader.order.ranks import find_ranks
+from toolkit.loader.outputs.spec import OutputSpec, RowPlacement
 from toolkit.loader.tokens.schedule import Phase
 
-__all__ = ["Exhausted", "Fit", "Shuffle", "StreamOptions", "Tail"]
-
-_LEAST_BLOCK = 16
-_DTYPES = ("int32", "int64", "uint16", "uint32")
+__all__ = ["Exhausted", "Fit", "Shuffle", "StreamOptions", "mix_options", "stream_options"]
 
 
 class Shuffle(enum.Enum):
@@ -24,13 +33,6 @@ class Shuffle(enum.Enum):
 
     BLOCK = "block"
     NONE = "none"
-
-
-class Tail(enum.Enum):
-    """What becomes of the tokens that fill no whole step at the end of an epoch."""
-
-    PAD = "pad"
-    DROP = "drop"
 
 
 class Fit(enum.Enum):
@@ -47,116 +49,151 @@ class Exhausted(enum.Enum):
     REPEAT = "repeat"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, eq=False)
 class StreamOptions:
-    """Options of a TokenStream; see there."""
+    """Options of a stream, checked when they are made; a mix has those that it doesn't take at their one value.
 
-    seq_len: int | None
-    batch_size: int | None
-    global_batch_size: int | None
-    completed_phases: Sequence[Sequence[int]]
-    phases: Sequence[Sequence[int]]
-    start_step: int | None
-    total_steps: int | None
-    epochs: int | None
-    until_epoch: int | None
-    steps: int | None
-    shuffle: Shuffle
-    seed: int
-    block_size: int | None
-    tail: Tail
-    pad_id: int | None
-    targets: bool
-    mask_documents: bool
-    documents: bool
-    fit: Fit | None
-    group_documents: int
-    dtype: np.dtype[Any]
+    Attributes:
+        given: Each of them, those that were left out at their defaults.
+        spec: The output.
+        placement: How rows become its arrays.
+        rank, world_size: This process's rows of each global batch.
+    """
+
+    given: StreamKeywords
+    spec: OutputSpec
+    placement: RowPlacement
     rank: int
     world_size: int
-    threads: int
-    prefetch: int
-    output: str
-    max_bytes: int | str | None
-    hold_timeout: float
 
     def __post_init__(self) -> None:
-        for name, least in (
-            *(("seq_len", 1), ("batch_size", 1), ("global_batch_size", 1), ("total_steps", 0), ("epochs", 1)),
-            *(("until_epoch", 1), ("steps", 1)),
-            *(("start_step", 0), ("block_size", _LEAST_BLOCK), ("group_documents", 1), ("rank", 0), ("world_size", 1)),
-            *(("threads", 0), ("prefetch", 1), ("pad_id", 0)),
-        ):
-            value = getattr(self, name)
-            if value is not None and not _is_int(value, least):
-                raise UsageError(f"{name} must be an int of at least {least}, got {value!r}")
-        if not isinstance(self.seed, int):
-            raise UsageError(f"seed must be an int, got {self.seed!r}")
-        if self.steps is not None and self.total_steps is not None:
+        given = self.given
+        if given["steps"] is not None and given["total_steps"] is not None:
             raise UsageError(
                 "steps= counts from the very first step, total_steps= from start_step on: give one of them"
             )
-        if self.rank >= self.world_size:
-            raise UsageError(f"rank {self.rank} of a world of {self.world_size}: ranks count from 0")
-        if self.dtype.name not in _DTYPES:
-            raise UsageError(f"dtype must be one of {', '.join(_DTYPES)}, got {self.dtype}")
-        if not self.dtype.isnative:
-            raise UsageError(f"dtype must be in this machine's byte order, got {self.dtype.str!r}: {self.dtype.name!r}")
-        if (self.targets or self.mask_documents) and self.dtype.kind != "i":
+        if (given["targets"] or given["mask_documents"]) and self.dtype.kind != "i":
             raise UsageError(f"targets mark what is no target with -100, which {self.dtype} hasn't: dtype='int32'")
-        if self.mask_documents and not self.targets:
+        if given["mask_documents"] and not given["targets"]:
             raise UsageError("mask_documents masks targets: say targets=True, or leave it out")
-        check_hold_timeout(self.hold_timeout)
-        _ = self.most_bytes
-        self._check_batch()
+        check_batch_size(given)
+        size = given["batch_size"] if given["batch_size"] is not None else given["global_batch_size"]
+        if (given["seq_len"] is None) != (size is None) or (size is None and not given["phases"]):
+            raise UsageError("give seq_len and batch_size (or global_batch_size), or phases that say both")
+        for phase in self.phases:
+            if phase.rows % self.world_size:
+                raise UsageError(f"a global batch of {phase.rows} rows can't be cut for {self.world_size} ranks")
+        if self.fit is not None and len({phase.seq_len for phase in self.phases}) > 1:
+            raise UsageError("documents are packed for one seq_len: all phases need the same with pack=")
 
     @property
     def most_bytes(self) -> int | None:
         """`max_bytes`, as a number."""
-        return checked_max_bytes(self.max_bytes)
+        return most_bytes(self.given)
 
     @property
-    def all_phases(self) -> tuple[Phase, ...]:
+    def thread_count(self) -> int:
+        """`threads`, as a number."""
+        return thread_count(self.given)
+
+    @property
+    def adapter(self) -> Callable[[Any], Any] | None:
+        """`output`, where it is a function."""
+        return adapter(self.given["output"])
+
+    @property
+    def shuffle(self) -> Shuffle:
+        """How an epoch's order comes about."""
+        return Shuffle(self.given["shuffle"])
+
+    @property
+    def fit(self) -> Fit | None:
+        """Which row a whole document goes to; None: windows are cut."""
+        return None if self.given["pack"] is None else Fit(self.given["pack"])
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of tokens."""
+        return np.dtype(self.given["dtype"])
+
+    @property
+    def masks_documents(self) -> bool:
+        """Whether a document's end has no target: what follows it in a packed row isn't what follows it."""
+        return self.given["mask_documents"] or (self.given["targets"] and self.fit is not None)
+
+    @property
+    def gives_documents(self) -> bool:
+        """Whether batches have segments and positions."""
+        return self.given["documents"] or self.fit is not None
+
+    @cached_property
+    def phases(self) -> tuple[Phase, ...]:
         """The whole schedule: phases that are over, phases, and what holds behind them. Rows are of all ranks."""
-        each = 1 if self.global_batch_size is not None else self.world_size
-        listed = [Phase(steps, rows * each, seq_len) for steps, rows, seq_len in (*self.completed_phases, *self.phases)]
-        if self.seq_len is None:
+        given = self.given
+        each = 1 if given["global_batch_size"] is not None else self.world_size
+        first = (*given["completed_phases"], *given["phases"])
+        listed = [Phase(steps, rows * each, seq_len) for steps, rows, seq_len in first]
+        if given["seq_len"] is None:
             return tuple(listed)
-        rows = self.global_batch_size or (self.batch_size or 0) * self.world_size
-        return (*listed, Phase(None, rows, self.seq_len))
+        rows = given["global_batch_size"] or (given["batch_size"] or 0) * self.world_size
+        return (*listed, Phase(None, rows, given["seq_len"]))
 
     @property
     def first_step(self) -> int:
         """The step to begin at."""
-        if self.start_step is not None:
-            return self.start_step
-        return sum(steps for steps, _, _ in self.completed_phases)
+        if self.given["start_step"] is not None:
+            return self.given["start_step"]
+        return sum(steps for steps, _, _ in self.given["completed_phases"])
 
     @property
     def last_step(self) -> int | None:
         """The step before which the run ends; None: no number ends it."""
-        return self.steps if self.total_steps is None else self.first_step + self.total_steps
+        most = self.given["total_steps"]
+        return self.given["steps"] if most is None else self.first_step + most
 
     @property
     def longest(self) -> int:
         """The largest seq_len of all phases."""
-        return max(phase.seq_len for phase in self.all_phases)
+        return max(phase.seq_len for phase in self.phases)
 
-    def _check_batch(self) -> None:
-        if self.batch_size is not None and self.global_batch_size is not None:
-            raise UsageError("batch_size is per rank and global_batch_size of all ranks together: give one of them")
-        for place, one in enumerate((*self.completed_phases, *self.phases)):
-            if len(one) != 3 or not all(_is_int(value, 1) for value in one):
-                raise UsageError(f"phase {place} must be (steps, batch_size, seq_len), ints of at least 1, got {one!r}")
-        given = self.batch_size if self.batch_size is not None else self.global_batch_size
-        if (self.seq_len is None) != (given is None) or (self.seq_len is None and not self.phases):
-            raise UsageError("give seq_len and batch_size (or global_batch_size), or phases that say both")
-        for phase in self.all_phases:
-            if phase.rows % self.world_size:
-                raise UsageError(f"a global batch of {phase.rows} rows can't be cut for {self.world_size} ranks")
-        if self.fit is not None and len({phase.seq_len for phase in self.all_phases}) > 1:
-            raise UsageError("documents are packed for one seq_len: all phases need the same with pack=")
+    @property
+    def block(self) -> int:
+        """Tokens of a block that is permuted; 0: none are."""
+        return (self.given["block_size"] or self.longest) if self.shuffle is Shuffle.BLOCK else 0
 
 
-def _is_int(value: object, least: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+def stream_options(given: StreamKeywords) -> StreamOptions:
+    """Return the options of a stream. Raises UsageError: they can't be."""
+    return _placed(check_options(STREAM, given))
+
+
+def mix_options(given: MixKeywords) -> tuple[StreamOptions, Exhausted]:
+    """Return the options of a mix, and what it does where a source ends. Raises UsageError: they can't be."""
+    checked = check_options(MIX, given)
+    if checked["seq_len"] is None:
+        raise UsageError("give seq_len and batch_size (or global_batch_size)")
+    windows: WindowKeywords = checked
+    options: StreamKeywords = {
+        **windows,
+        "epochs": 1,
+        "phases": (),
+        "completed_phases": (),
+        "remainder": "pad",
+        "pack": None,
+        "group_documents": 1,
+        "column": None,
+    }
+    return _placed(options), Exhausted(checked["exhausted"])
+
+
+def _placed(given: StreamKeywords) -> StreamOptions:
+    """Find out which rows this process has: its launcher says it, or the sharding."""
+    sharding = given["sharding"]
+    spec = output_spec(given["output"], sharding=sharding)
+    if sharding is None:
+        rank, world_size = find_ranks(given["rank"], given["world_size"])
+    else:
+        check_no_ranks(given)
+        rank, world_size = 0, 1
+    placement = spec.rows(sharding)
+    return StreamOptions(given, spec, placement, rank, placement.processes or world_size)

@@ -11,29 +11,24 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from toolkit.errors import UsageError
+from toolkit.errors import LoaderError, UsageError
 from toolkit.loader.engine.engine import Engine
 from toolkit.loader.engine.front import Front
 from toolkit.loader.engine.iteration import Iteration
 from toolkit.loader.order.course import EndedRunWarning, ended_text
-from toolkit.loader.order.state import check_fields, same_value, short, whole_number
-from toolkit.loader.outputs.registry import named
+from toolkit.loader.order.state import check_state, whole_number
 from toolkit.loader.tokens.batch import TokenBatch
 from toolkit.loader.tokens.filler import FilledSteps, PlannedSteps, TokenFiller, plan_steps
 from toolkit.loader.tokens.options import StreamOptions
 from toolkit.loader.tokens.schedule import Place, Schedule, Step
 from toolkit.memory.guard import check_memory
+from toolkit.pipelines.functions import function_name
 
-__all__ = ["STATE_VERSION", "Delivery", "StepStream"]
+__all__ = ["StepStream"]
 
-STATE_VERSION = 2
-
+_VERSIONS = {"version": 2}  # of a state
 _ENDLESS = 1 << 62  # epochs
 _MOST_STEPS = 1 << 50  # more than any run has: what is counted beyond has no end
-
-# Turns an array of this process' rows into what is delivered; gets the global shape.
-Delivery = Callable[[Any, tuple[int, int]], Any]
-
 
 _Engine = Engine[PlannedSteps, FilledSteps]
 
@@ -45,24 +40,26 @@ class StepStream(Front[TokenBatch]):
     #: Whether one epoch of it is a run: nobody loops over its epochs.
     _is_whole = False
 
-    def __init__(self, schedule: Schedule, filler: TokenFiller, deliver: Delivery, options: StreamOptions) -> None:
+    def __init__(self, schedule: Schedule, filler: TokenFiller, options: StreamOptions) -> None:
         """Raises UsageError: a batch is larger than `max_bytes`, or a step lies behind the last phase."""
+        given = options.given
         super().__init__(
             filler.stats,
             max_bytes=options.most_bytes,
-            hold_timeout=options.hold_timeout,
-            prefetch=options.prefetch,
-            collect=named(options.output).collector(),
+            hold_timeout=given["hold_timeout"],
+            prefetch=given["prefetch"],
+            collect=options.spec.collector(),
         )
         self._schedule = schedule
         self._filler = filler
-        self._convert = deliver
+        self._convert = options.placement.place
+        self._adapter = options.adapter
         self._last_step = options.last_step
-        self._until_epoch = options.until_epoch
-        self._epochs = options.epochs
-        self._threads = options.threads
-        self._prefetch = options.prefetch
-        largest = max(options.all_phases, key=filler.step_bytes)
+        self._until_epoch = given["until_epoch"]
+        self._epochs = given["epochs"]
+        self._threads = options.thread_count
+        self._prefetch = given["prefetch"]
+        largest = max(options.phases, key=filler.step_bytes)
         self._check_fits(filler.step_bytes(largest), f"a batch of {largest.rows} rows of {largest.seq_len} tokens")
         self._place = schedule.advance(Place(), options.first_step)
 
@@ -93,8 +90,7 @@ class StepStream(Front[TokenBatch]):
 
     def state_dict(self) -> dict[str, object]:
         """Return where the consumer stands, as JSON values; the same on every rank at a step."""
-        step, epoch, position = self._place
-        return {**self._identity(), "step": step, "epoch": epoch, "position": position}
+        return {**_VERSIONS, **self._identity(), **self._place._asdict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on where `state` stood; the number of ranks and the size of batches may be others now.
@@ -102,15 +98,7 @@ class StepStream(Front[TokenBatch]):
         Raises:
             UsageError: It is the state of other data, or of another order.
         """
-        identity = self._identity()
-        check_fields(state, (*identity, *Place._fields), ("version", STATE_VERSION), "token stream's")
-        for name, value in identity.items():
-            if not same_value(state[name], value):
-                raise UsageError(
-                    f"the state has {name} {short(state[name], 240, quoted=True)}, and this stream {value!r}: it would "
-                    "go on elsewhere. "
-                    "Open the dataset by its pin, with the options of then"
-                )
+        check_state(state, "token stream's", _VERSIONS, self._identity(), Place._fields)
         place = Place(
             step=whole_number(state, "step"),
             epoch=whole_number(state, "epoch"),
@@ -161,33 +149,53 @@ class StepStream(Front[TokenBatch]):
     def _deliver(self, engine: _Engine, count: int) -> Generator[TokenBatch, None, None]:
         delivered = 0
         for filled in engine:
-            content = filled.content
-            for i in range(content.good):
+            contents, good, error = [filled.content], filled.content.good, filled.content.error
+            del filled
+            for i in range(good):
                 if self._engine is not engine:
                     break
                 check_memory()
                 if i:
                     self._stats.tick()  # the engine looks at the clock once a fill
                 delivered += 1
-                yield self._batch(content, i)
+                # Behind the last one the consumer alone decides how long the fill's memory lives.
+                yield self._batch(contents.pop() if i + 1 == good else contents[0], i)
             if self._engine is not engine:
                 break
-            if content.error is not None:
-                raise content.error
-            del filled, content  # the consumer alone decides how long a batch lives
+            if error is not None:
+                raise error
         if delivered != count:
             raise self._cut_off(f"{delivered} of {count} steps")
 
-    def _batch(self, filled: FilledSteps, i: int) -> TokenBatch:
+    def _batch(self, filled: FilledSteps, i: int) -> Any:
+        """Return what the loop gets of a step, and count it as received."""
         step = filled.steps[i]
         step_number, epoch, position = step.place
         shape = (step.phase.rows, step.phase.seq_len)
         arrays = {name: self._convert(array[i], shape) for name, array in filled.arrays.items()}
-        batch = TokenBatch(arrays, (step.place, partial(_mask, self._filler, self._convert, step)))
-        self._stats.deliver(filled.arrays["tokens"].shape[1])
+        batch: Any = TokenBatch(arrays, (step.place, partial(_mask, self._filler, self._convert, step)))
+        if self._adapter is not None:
+            batch = self._adapted(self._adapter, batch)
+        self._stats.deliver(self._real_rows(step, filled.arrays["tokens"].shape[1]))
         self._place = Place(step_number + 1, epoch, position + step.units)  # last: an interrupt may come at any line
         return batch
 
+    def _adapted(self, adapter: Callable[[Any], Any], batch: TokenBatch) -> Any:
+        try:
+            return adapter(batch)
+        except Exception as error:
+            raise LoaderError(
+                f"epoch {batch.epoch}, step {batch.step}, output adapter {function_name(adapter)}: "
+                f"{type(error).__name__}: {error}"
+            ) from error
 
-def _mask(filler: TokenFiller, convert: Delivery, step: Step) -> Any:
+    def _real_rows(self, step: Step, rows: int) -> int:
+        """Return how many of this process' `rows` of a step hold tokens: behind the end of an epoch none do."""
+        if step.units == self._schedule.width(step.phase):
+            return rows
+        there = -(-step.units * self._schedule.unit_tokens // step.phase.seq_len)
+        return sum(max(0, min(high, there) - low) for low, high in self._filler.rows_of(step.phase))
+
+
+def _mask(filler: TokenFiller, convert: Callable[[Any, tuple[int, int]], Any], step: Step) -> Any:
     return convert(filler.there(step), (step.phase.rows, step.phase.seq_len))
