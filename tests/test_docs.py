@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from made_plugins import install_example
 from pictures import make_folder
 
 ROOT = Path(__file__).parent.parent
@@ -58,20 +59,29 @@ def workplace(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(command: list[str], cwd: Path) -> None:
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "COLUMNS": "120"}
+def run(command: list[str], cwd: Path, **variables: str) -> None:
+    environment = {
+        **os.environ,
+        **variables,
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "COLUMNS": "120",
+    }
     done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_name)
 def test_examples_run_in_the_order_they_are_read(page: Path, workplace: Path) -> None:
+    paths = [os.environ.get("PYTHONPATH", "")]
+    if page.name == "plugins.md":  # which says: pip install examples/plugin
+        paths.append(str(install_example(workplace / "site")))
+    variables = {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
     for language, text in BLOCK.findall(page.read_text()):
         if language == "sh":
             lines = [line for line in text.splitlines() if line.strip() and not NOT_RUN.match(line)]
-            run(["bash", "-euo", "pipefail", "-c", "\n".join(lines)], workplace)
+            run(["bash", "-euo", "pipefail", "-c", "\n".join(lines)], workplace, **variables)
         elif language == "python":
-            run([sys.executable, "-W", "error", "-c", text], workplace)
+            run([sys.executable, "-W", "error", "-c", text], workplace, **variables)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_name)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from toolkit.version import __version__
 
 if TYPE_CHECKING:
+    import toolkit.errors as errors
     from toolkit.loader.api import Dataset, open
     from toolkit.loader.dataset.concat import concat
     from toolkit.loader.loader import Loader
@@ -51,6 +52,7 @@ __all__ = [
     "chain",
     "concat",
     "debug_batches",
+    "errors",
     "mix_tokens",
     "open",
     "pack_tokens",
@@ -89,7 +91,7 @@ _HOMES = {
 
 def __getattr__(name: str) -> object:
     # Late, so that `toolkit --help` and `import toolkit.errors` cost neither numpy nor pyarrow.
-    if name in ("jax", "torch"):
+    if name in ("errors", "jax", "torch"):
         return importlib.import_module(f"toolkit.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'toolkit' has no attribute {name!r}")
@@ -99,4 +101,5 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    # Not the rooms that happen to be imported. jax and torch are left out: who lists all names imports what they name.
+    return list(__all__)

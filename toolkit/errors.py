@@ -2,7 +2,8 @@
 
     ToolkitError                    exit   when
     |-- UsageError (ValueError)       2    an option, argument or call that can't be carried out as given
-    |   `-- PipelineError             2    a pipeline whose steps don't fit each other or the dataset
+    |   |-- PipelineError             2    a pipeline whose steps don't fit each other or the dataset
+    |   `-- PluginError               2    what another package adds can't be used: it fails, or is none of its kind
     |-- NotFoundError (LookupError)   2    a path, split, column or version that isn't there
     |-- ExistsError                   2    the output is there already, or another pack is writing it
     |-- SourceError                   2    input that can't be packed at all: no images, an undecodable name
@@ -34,6 +35,7 @@ __all__ = [
     "NotFoundError",
     "PinMismatchError",
     "PipelineError",
+    "PluginError",
     "RejectsError",
     "SampleError",
     "SourceError",
@@ -61,6 +63,10 @@ class UsageError(ToolkitError, ValueError):
 
 class PipelineError(UsageError):
     """A pipeline whose steps don't fit each other or the dataset; names slot and step."""
+
+
+class PluginError(UsageError):
+    """What another package adds can't be used; names the package, its entry point and what is wrong."""
 
 
 class NotFoundError(ToolkitError, LookupError):

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from toolkit.checks.plugins import PluginFacts, plugin_facts
 from toolkit.loader.outputs.registry import every
 from toolkit.memory.system import SystemMemory
 from toolkit.pipelines.image.geometry import RESIZES_AS
@@ -48,7 +49,10 @@ class Component:
 
 @dataclass(frozen=True, kw_only=True)
 class Environment:
-    """Everything `toolkit doctor` shows; memory in bytes, None where the system doesn't tell."""
+    """Everything `toolkit doctor` shows; memory in bytes, None where the system doesn't tell.
+
+    `ok` says nothing of plugins: what doesn't use one that is broken works.
+    """
 
     toolkit: str
     python: str
@@ -61,6 +65,7 @@ class Environment:
     memory_limit_bytes: int | None
     memory_limit_source: str | None
     components: tuple[Component, ...]
+    plugins: tuple[PluginFacts, ...]
 
     @property
     def ok(self) -> bool:
@@ -119,6 +124,7 @@ def doctor(system: SystemMemory | None = None) -> Environment:
         memory_limit_bytes=tightest.limit if tightest else None,
         memory_limit_source=tightest.source if tightest else None,
         components=tuple(components),
+        plugins=plugin_facts(),
     )
 
 

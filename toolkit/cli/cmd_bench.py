@@ -21,7 +21,7 @@ from toolkit.cli.options import (
 from toolkit.cli.output import print_document, print_views
 from toolkit.cli.progress import shown_progress
 from toolkit.cli.source_options import names_of
-from toolkit.loader.outputs.registry import DEFAULT, names
+from toolkit.loader.outputs.registry import DEFAULT, known_names, names
 
 __all__ = ["bench"]
 
@@ -98,7 +98,7 @@ def bench(
         typer.Option(
             "--output",
             envvar=envvar("--output"),
-            parser=choice(names()),
+            parser=_output_name,
             metavar="|".join(names()),
             help="What the arrays of a batch are.",
         ),
@@ -140,3 +140,8 @@ def bench(
         print_document("toolkit.bench/1", {**vars(result), "meaning": FIGURES, "environment": doctor().brief()})
     else:
         print_views(bench_views(result))
+
+
+def _output_name(value: str) -> str:
+    """Return the name of an output; plugins are only looked for when it is none of toolkit's own."""
+    return value if value in names() else choice(known_names())(value)

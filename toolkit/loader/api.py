@@ -24,6 +24,30 @@ if TYPE_CHECKING:
 
 __all__ = ["Dataset", "open"]
 
+_PUBLIC = (
+    "class_names",
+    "classes",
+    "columns",
+    "dry_run",
+    "files",
+    "filter",
+    "is_view",
+    "keys",
+    "loader",
+    "manifest",
+    "open_split",
+    "pin",
+    "pins",
+    "repeat",
+    "root",
+    "schema",
+    "split",
+    "take",
+    "tokens",
+    "verified",
+    "view",
+)
+
 
 def open(
     reference: str | os.PathLike[str],
@@ -73,6 +97,10 @@ def open(
 
 class Dataset(dataset.Dataset):
     """A split of a dataset, or a view of it: toolkit.loader.dataset.dataset.Dataset, and loaders over its samples."""
+
+    def __dir__(self) -> list[str]:
+        """List what is public, for completion: the rest is for rooms of toolkit that read for their users."""
+        return list(_PUBLIC)
 
     def open_split(self, split: str) -> Dataset:
         """Return another split of the very same version, whatever was committed since this one was opened."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from toolkit.errors import LoaderError, UsageError
 from toolkit.loader.dataset.dataset import Dataset
-from toolkit.loader.dataset.views import joined_pin
+from toolkit.loader.dataset.views import joined_pin, short_pins
 from toolkit.loader.engine.engine import Engine
 from toolkit.loader.engine.front import Front
 from toolkit.loader.engine.iteration import Iteration
@@ -100,6 +100,16 @@ class Loader(Front[Batch]):
         self._cursor = Cursor(0, 0, 0, 0)  # what the consumer of the last iter() has received, or a loaded state
         self._resuming = False
         self._delivering: _Engine | None = None  # from its first batch on
+
+    def __repr__(self) -> str:
+        cut = self.cut
+        order = self._order.name.partition(" ")[0]  # what follows is the hash of weights
+        ranks = f", rank {cut.rank} of {cut.world_size}" if cut.world_size > 1 else ""
+        return (
+            f"<toolkit.Loader {self.dataset.split}: {cut.batches():,} batches of {cut.local_batch:,} an epoch, "
+            f"{cut.samples:,} samples, shuffle {order}{ranks}, epoch {self._epoch}, "
+            f"pin {short_pins(self.dataset.pins)}>"
+        )
 
     def __len__(self) -> int:
         """Batches of a whole iter(), the same on every rank; the one after load_state_dict() gives what is left."""

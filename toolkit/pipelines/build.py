@@ -11,13 +11,16 @@ import pyarrow as pa
 from toolkit.errors import PipelineError, did_you_mean
 from toolkit.format.schema import Column, Kind
 from toolkit.pipelines.arrays import convert_numbers
+from toolkit.pipelines.conditions import Branch
 from toolkit.pipelines.image.compiled import CompiledImage
 from toolkit.pipelines.image.decode_step import DecodeImage
 from toolkit.pipelines.image.image_step import ImageStep
 from toolkit.pipelines.media import held_medium
 from toolkit.pipelines.slots import Slot
 from toolkit.pipelines.state import State, ValueKind
+from toolkit.pipelines.step import all_steps
 from toolkit.pipelines.value_program import ValueProgram
+from toolkit.pipelines.value_step import ValueStep
 
 __all__ = ["CompiledSlot", "compile_slots", "last_steps", "stored_state"]
 
@@ -121,10 +124,21 @@ def _compile(slot: Slot, stored: State, group: str) -> CompiledSlot:
             image = CompiledImage(slot.column, steps)
         except ValueError as error:
             raise PipelineError(f"slot {slot.name!r}: {error}") from error
+    _check_runs(slot, split)
     values = ValueProgram(slot.steps[split:], slot.steps[:split])
     compiled = CompiledSlot(slot, stored, tuple(states), image, split, values, group)
     _check_fill(slot, compiled.output)
     return compiled
+
+
+def _check_runs(slot: Slot, split: int) -> None:
+    """Refuse steps on pixels behind one that runs in Python, though its rule says that it leaves pixels."""
+    for step in all_steps(slot.steps[split:]):
+        if not isinstance(step, ValueStep | Branch):
+            raise PipelineError(
+                f"slot {slot.name!r}: {step.text()} runs on pixels, natively, and {slot.steps[split].text()} before it "
+                "in Python: change their order"
+            )
 
 
 def _check_fill(slot: Slot, output: State) -> None:

@@ -11,9 +11,9 @@ from toolkit.errors import PipelineError
 from toolkit.pipelines import families  # noqa: F401 - its steps are the words
 from toolkit.pipelines.check import BadArgumentError, a_flag, a_text
 from toolkit.pipelines.image.limits import check_limits, check_size
+from toolkit.pipelines.plugin_words import PluginWords
 from toolkit.pipelines.state import MisfitError, State, ValueKind
 from toolkit.pipelines.step import Step, Steps, chain_text, literal
-from toolkit.pipelines.words import Words
 
 __all__ = ["Chain", "Fill", "Slot", "chain", "slot"]
 
@@ -21,7 +21,7 @@ Fill = bool | int | float | str | None
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Chain(Words, Steps):
+class Chain(PluginWords, Steps):
     """Steps that are bound to no column yet. Immutable; slots and other chains take them with .then(chain)."""
 
     steps: tuple[Step, ...] = ()
@@ -54,7 +54,7 @@ class Chain(Words, Steps):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Slot(Words):
+class Slot(PluginWords):
     """What becomes of one column: immutable, every word returns a new slot.
 
     Attributes:

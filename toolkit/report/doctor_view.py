@@ -19,7 +19,11 @@ def doctor_views(found: Environment) -> list[View]:
         "",
         table(["component", "version", "state", "detail"], rows),
     ]
+    if found.plugins:
+        plugins = [[one.kind, one.name, one.package, "ok" if one.ok else "broken", one.target] for one in found.plugins]
+        views += ["", table(["plugin", "name", "package", "state", "entry point"], plugins)]
     fixes = [f"{one.name}: {one.fix}" for one in found.components if one.fix]
+    fixes += [f"plugin: {one.fault}" for one in found.plugins if not one.ok]
     if fixes:
         views += ["", *fixes]
     return [*views, "", "everything needed works" if found.ok else "something needed is broken: see above"]

@@ -24,7 +24,7 @@ from toolkit.loader.dataset.joined import JoinedSplits
 from toolkit.loader.dataset.opened import Opened, Place, Stored
 from toolkit.loader.dataset.samples import Samples
 from toolkit.loader.dataset.selection import Listed, Repeated, Selection, Span
-from toolkit.loader.dataset.views import array_hash, view_hash
+from toolkit.loader.dataset.views import array_hash, short_pins, view_hash
 
 __all__ = ["Dataset"]
 
@@ -88,9 +88,10 @@ class Dataset:
 
     def __repr__(self) -> str:
         names = ", ".join(column.name for column in self._columns)
-        pins = "+".join(pin[:12] for pin in self.pins)
         view = f", view {self.view[:12]}" if self.is_view else ""
-        return f"<toolkit.Dataset {self.split}: {len(self)} samples, columns {names}, pin {pins}{view}>"
+        return (
+            f"<toolkit.Dataset {self.split}: {len(self)} samples, columns {names}, pin {short_pins(self.pins)}{view}>"
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         places = tuple(part.place for part in self.stored.parts)

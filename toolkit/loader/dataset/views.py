@@ -9,7 +9,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["array_hash", "joined_pin", "view_hash"]
+__all__ = ["array_hash", "joined_pin", "short_pins", "view_hash"]
+
+_SHOWN_PINS = 3
 
 
 def view_hash(operation: str, *parts: str | int) -> str:
@@ -26,3 +28,9 @@ def array_hash(values: NDArray[np.generic]) -> str:
 def joined_pin(pins: Sequence[str]) -> str:
     """Return the pin, or a hash of several: small, however many datasets were joined."""
     return pins[0] if len(pins) == 1 else view_hash("pins", *pins)
+
+
+def short_pins(pins: Sequence[str]) -> str:
+    """Return the beginnings of pins, for people: of many datasets the first."""
+    shown = "+".join(pin[:12] for pin in pins[:_SHOWN_PINS])
+    return shown if len(pins) <= _SHOWN_PINS else f"{shown} and {len(pins) - _SHOWN_PINS} more"

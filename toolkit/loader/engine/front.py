@@ -59,6 +59,10 @@ class Front(ABC, Generic[_Batch]):
     ) -> None:
         self.close()
 
+    def __dir__(self) -> list[str]:
+        """List what is public, for completion."""
+        return [name for name in object.__dir__(self) if not name.startswith("_")]
+
     def stats(self) -> dict[str, Any]:
         """Return the counters so far; toolkit.loader.engine.stats.LoaderStats describes them."""
         return self._stats.snapshot(self._budget)

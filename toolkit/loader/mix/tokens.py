@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["TokenMix", "mix_tokens"]
 
 _ORDER_VERSION = 1
+_SHOWN_SOURCES = 5
 
 
 class TokenMix(StepStream):
@@ -97,6 +98,11 @@ class TokenMix(StepStream):
         """Return how many rows each dataset gave before `place`: before where the consumer stands when None."""
         given = self._plan.given((self._place if place is None else place).position)
         return dict(zip(self.datasets, given.tolist(), strict=True))
+
+    def _datasets_text(self) -> str:
+        shares = [f"{name} ({weight:g})" for name, weight in self.weights.items()]
+        more = f" and {len(shares) - _SHOWN_SOURCES} more" if len(shares) > _SHOWN_SOURCES else ""
+        return f"of {', '.join(shares[:_SHOWN_SOURCES])}{more}"
 
     def _identity(self) -> dict[str, object]:
         options = self.options

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from toolkit.loader.outputs.registry import every
+from toolkit.loader.outputs.registry import every, watch
 from toolkit.loader.outputs.values import each_inside
 
 if TYPE_CHECKING:
     from toolkit.loader.dataset.fetch import Fetcher
+    from toolkit.loader.outputs.spec import OutputSpec
 
 __all__ = ["Batch", "MovableBatch", "Origin"]
 
@@ -25,6 +26,7 @@ OriginT = TypeVar("OriginT")
 # What lets a framework know a class of batches, by package, where it was not called yet.
 _unmet: dict[type[Mapping[str, Any]], dict[str, Callable[[type[Mapping[str, Any]]], None]]] = {}
 _registering = threading.Lock()
+_SHOWN_COLUMNS = 12
 
 
 class MovableBatch(Mapping[str, Any], Generic[OriginT]):
@@ -156,8 +158,10 @@ class Batch(MovableBatch[Origin]):
         return keys + [None] * (len(origin.rows) - len(real))
 
     def __repr__(self) -> str:
-        of = f"epoch {self._origin.epoch}, {len(self._origin.rows)} samples, " if self._origin else ""
-        return f"<toolkit.Batch {of}columns {', '.join(self)}>"
+        of = f" epoch {self._origin.epoch}, {len(self._origin.rows):,} samples" if self._origin else ""
+        columns = [f"{name} {_described(values)}" for name, values in self.items()]
+        more = [f"{len(columns) - _SHOWN_COLUMNS} more"] if len(columns) > _SHOWN_COLUMNS else []
+        return f"<toolkit.Batch{of}: {', '.join([*columns[:_SHOWN_COLUMNS], *more])}>"
 
     def _portable(self, origin: Origin) -> Origin:
         """Read the keys now: where it arrives, there may be no dataset."""
@@ -178,6 +182,25 @@ def _register(kind: type[Mapping[str, Any]], package: str) -> None:
         if register is not None:
             register(kind)  # JAX refuses a second time
             _unmet[kind] = others
+
+
+def _let_know(spec: OutputSpec) -> None:
+    """Let a plugin's framework know the kinds of batches that were made before the plugin was asked for."""
+    register = spec.registrar()
+    others = {one.package for one in every() if one is not spec}
+    if register is not None and spec.package not in others:
+        with _registering:
+            _unmet.update({kind: {**unmet, spec.package: register} for kind, unmet in _unmet.items()})
+
+
+watch(_let_know)
+
+
+def _described(values: Any) -> str:
+    """Return dtype and shape of an array of any framework; of anything else its type and length."""
+    if hasattr(values, "dtype") and hasattr(values, "shape"):
+        return f"{str(values.dtype).removeprefix('torch.')} {tuple(values.shape)}"
+    return f"{type(values).__name__} of {len(values):,}" if hasattr(values, "__len__") else type(values).__name__
 
 
 def _moved(value: Any, device: Any, non_blocking: bool) -> Any:

@@ -111,7 +111,7 @@ class OutputSpec(ABC):
 
     @property
     def install(self) -> str:
-        """The command that installs what it needs."""
+        """The command that installs what it needs. An output that is no part of toolkit says it itself."""
         return f"pip install 'toolkit[{self.extra}]'"
 
     def converter(self) -> Converter:

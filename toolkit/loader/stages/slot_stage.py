@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from toolkit.errors import SampleError
+from toolkit.errors import PipelineError, SampleError
 from toolkit.loader.dataset.fetch import Variable
 from toolkit.loader.engine.stats import LoaderStats
 from toolkit.loader.stages.memory import SampleMemory
@@ -22,7 +22,7 @@ from toolkit.pipelines.randomness import sample_keys
 from toolkit.pipelines.state import State
 from toolkit.pipelines.step import all_steps
 from toolkit.pipelines.value_program import StepFailureError
-from toolkit.pipelines.value_step import Values
+from toolkit.pipelines.value_step import Values, joined
 
 __all__ = ["ImageStage", "SlotStage"]
 
@@ -74,7 +74,9 @@ class SlotStage(ColumnStage):
             values = [values[i] for i in there]
         elif len(there) != len(present):
             values = values[there]
-        made = self._run(values, self._keys(part, there), rows, memory) if len(there) else []
+        made: Values = []
+        if len(there):
+            made = self._checked(self._run(values, self._keys(part, there), rows, memory), place, len(there))
         if isinstance(place, list):
             for i, value in zip(there.tolist(), made, strict=True):
                 place[part.start + i] = value
@@ -107,6 +109,21 @@ class SlotStage(ColumnStage):
             return self._compiled.values.run(values, keys, _Watch(self, rows, memory))
         except StepFailureError as error:
             raise self._failed(int(rows[error.index]), error.step, str(error)) from error.__cause__
+
+    def _checked(self, made: Values, place: Any, samples: int) -> Values:
+        """Return what the steps made. Raises PipelineError: it isn't what their rules say, and numpy would cast it."""
+        given = joined(made) if isinstance(made, list) and isinstance(place, np.ndarray) else made
+        fits = isinstance(place, list) or (
+            isinstance(given, np.ndarray) and given.dtype == place.dtype and given.shape[1:] == place.shape[1:]
+        )
+        if fits and len(given) == samples:
+            return given
+        found = f"{given.dtype} {given.shape}" if isinstance(given, np.ndarray) else f"a list of {len(given)} values"
+        steps = ", ".join(step.text() for step in self._compiled.slot.steps[self._compiled.image_steps :])
+        raise PipelineError(
+            f"slot {self.name!r}: of {samples} samples {steps} gave {found}, and by its rule each is "
+            f"{self._compiled.output}: this is a defect of the step"
+        )
 
     def overdue(self, row: int, step: str, timeout: float) -> SampleError:
         """Return the error of a function that has not returned."""

@@ -63,6 +63,18 @@ class StepStream(Front[TokenBatch]):
         self._check_fits(filler.step_bytes(largest), f"a batch of {largest.rows} rows of {largest.seq_len} tokens")
         self._place = schedule.advance(Place(), options.first_step)
 
+    def __repr__(self) -> str:
+        last = self._schedule.phases[-1]
+        each = (
+            f"{self._schedule.steps_per_epoch(last):,} steps an epoch"
+            if self._schedule.units < _MOST_STEPS
+            else "steps without end"
+        )
+        return (
+            f"<toolkit.{type(self).__name__} {self._datasets_text()}: {each} of {last.rows:,} x {last.seq_len:,} "
+            f"tokens, step {self._place.step:,}>"
+        )
+
     def __len__(self) -> int:
         """Steps that the next iter() gives. Raises UsageError for a stream without end."""
         count = self._count(self._until())
@@ -112,6 +124,10 @@ class StepStream(Front[TokenBatch]):
         raise UsageError(
             "a token stream doesn't pickle: pickle its datasets and its state_dict(), and make it where they arrive"
         )
+
+    @abstractmethod
+    def _datasets_text(self) -> str:
+        """Return what it reads, for repr()."""
 
     @abstractmethod
     def _identity(self) -> dict[str, object]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from toolkit.errors import UsageError
+from toolkit.loader.dataset.views import short_pins
 from toolkit.loader.engine.stats import LoaderStats
 from toolkit.loader.tokens.filler import Columns, TokenFiller
 from toolkit.loader.tokens.options import Shuffle, StreamOptions
@@ -92,6 +93,9 @@ class TokenStream(StepStream):
         if min(rows, length) < 1:
             raise UsageError(f"seq_len and batch_size must be at least 1, got {seq_len!r} and {batch_size!r}")
         return self._schedule.steps_per_epoch(type(last)(None, rows, length))
+
+    def _datasets_text(self) -> str:
+        return f"{self.dataset.split}, pin {short_pins(self.dataset.pins)}"
 
     def _identity(self) -> dict[str, object]:
         options, given = self.options, self.options.given

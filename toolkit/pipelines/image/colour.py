@@ -18,17 +18,17 @@ def _jitter(middle: float, *, least: float, most: float) -> Any:
     """Declare the range of what is drawn, or None; one number says how far it goes from the middle."""
 
     def check(name: str, value: Any) -> tuple[float, float] | None:
-        return None if value is None else a_pair(name, _around(value, middle, least), least=least, most=most)
+        return None if value is None else a_pair(name, _around(name, value, middle, least), least=least, most=most)
 
     annotation = "float | tuple[float, float] | None"
     return fields.argument(check, annotation, None, keyword=True, least=least, most=most)
 
 
-def _around(value: object, middle: float, least: float) -> object:
+def _around(name: str, value: object, middle: float, least: float) -> object:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
-        value = a_number("a jitter", value)
+        value = a_number(name, value)
         if value < 0:
-            raise BadArgumentError(f"a jitter must be 0 or more, got {value!r}")
+            raise BadArgumentError(f"{name} must be 0 or more, got {value!r}")
         return max(least, middle - value), middle + value
     return value
 

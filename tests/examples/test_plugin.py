@@ -1,0 +1,194 @@
+"""The example of a plugin keeps the contracts, and works as it is installed; a broken one beside it breaks nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from contracts.output import OutputContract
+from contracts.step import SAMPLES, StepContract
+from made_plugins import EXAMPLE, install, install_example
+from pictures import make_folder
+
+from toolkit.loader.outputs import registry
+from toolkit.pack.job import PackJob
+from toolkit.pack.run import pack
+from toolkit.pipelines.registry import STEPS, forget
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The example, as if it were installed in this process."""
+    monkeypatch.syspath_prepend(install_example(tmp_path / "site"))
+    monkeypatch.setattr(registry, "_loaded", {})
+    yield
+    if "noise" in STEPS:
+        forget("noise")
+    for module in [name for name in sys.modules if name.partition(".")[0] == "toolkit_example"]:
+        del sys.modules[module]
+
+
+@pytest.fixture
+def packed(tmp_path: Path) -> Path:
+    make_folder(tmp_path / "src", {"train/ant": 10, "train/bee": 8, "val/ant": 10, "val/bee": 10})
+    pack(PackJob(source=str(tmp_path / "src"), dataset=str(tmp_path / "ds")))
+    return tmp_path / "ds"
+
+
+@pytest.mark.usefixtures("installed")
+class TestNoise(StepContract):
+    word = "noise"
+    arguments = 'sigma=0.25, name="x"'
+    before = '.array("float32", (3,))'
+    values = pa.array([np.arange(3, dtype=np.float32).tobytes()] * SAMPLES)
+
+
+@pytest.mark.usefixtures("installed")
+class TestLists(OutputContract):
+    name = "lists"
+    shares = False
+
+    def kind(self) -> type:
+        return list
+
+    def numbers(self, made: Any, dtype: str) -> np.ndarray:
+        return np.array(made)
+
+    def same(self, made: Any, wanted: np.ndarray, dtype: str = "") -> None:
+        assert made == wanted.tolist()
+
+
+USE = """
+import toolkit
+from toolkit import slot
+
+images = slot("image").decode_image().resize((2, 2)).normalize("unit")
+ds = toolkit.open("ds", split="train")
+
+
+def load(images, **options):
+    return [batch["image"] for batch in ds.loader(toolkit.pipeline(images), batch_size=2, seed=1, **options)]
+
+
+plain, noisy = load(images, output="lists"), load(images.noise(0.5), output="lists")
+assert plain != noisy == load(images.noise(0.5), output="lists", threads=2)
+assert isinstance(noisy[0][0][0][0][0], float)
+assert load(images)[0].tolist() == plain[0]
+print(images.noise(0.5))
+"""
+
+
+class Installed:
+    """A folder that pip installed the example into, and what is run with it."""
+
+    paths: ClassVar[list[str]] = [str(ROOT)]
+
+    def __init__(self, site: Path, work: Path) -> None:
+        self.site, self.work = site, work
+
+    def run(self, *command: object, code: int = 0) -> str:
+        """Run a program of Python's with the folder on its path; return what it printed."""
+        known = {name: value for name, value in os.environ.items() if not name.startswith("TOOLKIT_")}
+        known["PYTHONPATH"] = os.pathsep.join([*self.paths, str(self.site)])
+        done = subprocess.run(
+            [sys.executable, *map(str, command)],
+            cwd=self.work,
+            env=known,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert done.returncode == code, f"{command}\n{done.stdout}\n{done.stderr}"
+        return done.stdout + done.stderr
+
+    def toolkit(self, *arguments: object, code: int = 0) -> str:
+        """Run the command line."""
+        return self.run("-m", "toolkit.cli.main", *arguments, code=code)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The example, installed by pip from a copy of its folder."""
+    base = tmp_path_factory.mktemp("plugin")
+    sources = shutil.copytree(EXAMPLE, base / "sources")
+    options = ["--quiet", "--no-deps", "--no-index", "--no-build-isolation", "--target", str(base / "site")]
+    command = [sys.executable, "-m", "pip", "install", *options, str(sources)]
+    done = subprocess.run(command, cwd=base, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return base / "site"
+
+
+@pytest.fixture
+def program(site: Path, tmp_path: Path) -> Installed:
+    """The example in a folder that a test may add packages to, and one to work in with a dataset."""
+    work = tmp_path / "work"
+    work.mkdir()
+    made = Installed(Path(shutil.copytree(site, tmp_path / "site")), work)
+    make_folder(work / "photos", {"train/ant": 3, "train/bee": 3})
+    pack(PackJob(source=str(work / "photos"), dataset=str(work / "ds")))
+    return made
+
+
+def test_it_works_as_it_is_installed(program: Installed) -> None:
+    said = program.run("-W", "error", "-c", USE)
+    assert said == 'slot("image").decode_image().resize((2, 2)).normalize("unit").noise(0.5)\n'.replace(
+        "noise(0.5)", "noise(sigma=0.5)"
+    )
+    bench = program.toolkit("bench", "ds", "--output", "lists", "--repeats", "1", "--threads", "1", "--json")
+    assert json.loads(bench)["schema"] == "toolkit.bench/1"
+    assert "is not one of numpy, torch, jax, lists. Did you mean 'lists'?" in program.toolkit(
+        "bench", "ds", "--output", "list", code=2
+    )
+    shown = program.toolkit("doctor")
+    assert "step    noise  toolkit-example 1.0  ok     toolkit_example.noise:Noise" in shown
+    assert "output  lists  toolkit-example 1.0  ok     toolkit_example.lists:SPEC" in shown
+
+
+def test_broken_plugins_break_nothing_else(program: Installed) -> None:
+    points = {
+        "toolkit.steps": {"noise2": "made_broken:Noise", "hflip": "made_broken:Flip", "odd name": "made_broken:Odd"},
+        "toolkit.outputs": {"numpy": "made_broken:SPEC", "odd": "made_broken:SPEC"},
+    }
+    install(program.site, "made-broken", points, module="raise RuntimeError('\\x1b[31mred')")
+    install(program.site, "made-rival", {"toolkit.outputs": {"lists": "made_rival:SPEC"}}, version="2")
+    assert "Usage: toolkit" in program.toolkit("--help")
+    assert "Usage: toolkit pack" in program.toolkit("pack", "--help")
+    program.toolkit("pack", "photos", "again")
+    program.toolkit("verify", "again")
+    uses_none = USE.partition("plain, noisy")[0] + "print(load(images)[0].shape, toolkit.chain().hflip())"
+    assert program.run("-W", "error", "-c", uses_none) == "(2, 3, 2, 2) chain().hflip()\n"
+
+    document = json.loads(program.toolkit("doctor", "--json"))
+    assert document["ok"]
+    states = {(one["kind"], one["name"], one["package"]): one["fault"] for one in document["plugins"]}
+    red = "it can't be imported: RuntimeError: \x1b[31mred. Update made-broken, or uninstall it"
+    target = "of made-broken 1.0 (entry point made_broken"
+    assert states[("step", "noise", "toolkit-example 1.0")] == ""
+    assert states[("step", "noise2", "made-broken 1.0")] == f"the step 'noise2' {target}:Noise): {red}"
+    assert states[("step", "hflip", "made-broken 1.0")] == f"the step 'hflip' {target}:Flip): {red}"
+    assert states[("step", "odd name", "made-broken 1.0")] == f"the step 'odd name' {target}:Odd): {red}"
+    assert states[("output", "numpy", "made-broken 1.0")] == f"the output 'numpy' {target}:SPEC): {red}"
+    both = "the output 'lists' is added by made-rival 2 (entry point made_rival:SPEC) and toolkit-example 1.0 "
+    assert states[("output", "lists", "toolkit-example 1.0")].startswith(both)
+    assert "uninstall all but one" in states[("output", "lists", "toolkit-example 1.0")]
+    shown = program.toolkit("doctor")
+    assert "\x1b" not in shown
+    assert "step    noise2    made-broken 1.0      broken  made_broken:Noise" in shown
+
+    for code, said in {
+        "slot('x').noise2()": f"PluginWordError: the step 'noise2' {target}:Noise): it can't be imported: RuntimeError",
+        "toolkit.open('ds').loader(batch_size=2, output='odd')": f"PluginError: the output 'odd' {target}:SPEC): it",
+        "toolkit.open('ds').loader(batch_size=2, output='lists')": f"PluginError: {both}",
+    }.items():
+        assert said in program.run("-c", f"import toolkit; from toolkit import slot; {code}", code=1)
