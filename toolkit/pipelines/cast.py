@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,6 @@ _OF_FLOATS = ("float16", "float32", "float64", "bfloat16")
 
 
 @register
-@dataclass(frozen=True, slots=True)
 class Cast(FinishStep, WholeArray):
     """Change the dtype, values as they are. Images also to bfloat16: numpy output has it as uint16."""
 

@@ -10,7 +10,7 @@ import itertools
 import math
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Self
 
 from toolkit.pipelines import fields
@@ -117,7 +117,6 @@ class Branch(Step):
 
 
 @register
-@dataclass(frozen=True, slots=True)
 class Maybe(Branch):
     """Run the steps of a chain with probability `p`: when u0 < p.
 
@@ -171,7 +170,6 @@ class Maybe(Branch):
 
 
 @register
-@dataclass(frozen=True, slots=True)
 class OneOf(Branch):
     """Run the steps of one of several chains, by weights: the first whose share, with all before it, is above u0.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -22,7 +21,6 @@ __all__ = ["Python"]
 
 
 @register
-@dataclass(frozen=True, slots=True)
 class Python(ValueStep):
     """Call a function on a worker thread: fn(value), under the GIL.
 

@@ -21,9 +21,9 @@ from toolkit.pipelines.state import State
 __all__ = ["Step", "Steps", "all_steps", "call_text", "chain_text", "literal", "plain"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Step:
-    """Base of every step. A subclass is a frozen dataclass, and its docstring the documentation of its word.
+    """Base of every step. Registering makes a subclass a frozen dataclass; its docstring documents its word.
 
     Constructing one checks nothing: `of` does, which is what the word calls.
 
@@ -38,6 +38,19 @@ class Step:
     limits: ClassVar[frozenset[str]] = frozenset()
     takes_bytes: ClassVar[bool] = False
     is_slow: ClassVar[bool] = False
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            self._values() == other._values()
+            if isinstance(other, Step) and type(other) is type(self)
+            else NotImplemented
+        )
+
+    def __hash__(self) -> int:
+        return hash(self._values())
+
+    def __repr__(self) -> str:
+        return self.text()
 
     @classmethod
     def of(cls, *args: Any, **kwargs: Any) -> Self:
@@ -80,6 +93,9 @@ class Step:
         """Return those of the fields that aren't at their default, by name."""
         defaults = {field.name: field.default for field in dataclasses.fields(self)}
         return {name: getattr(self, name) for name in names if getattr(self, name) != defaults[name]}
+
+    def _values(self) -> tuple[Any, ...]:
+        return tuple(getattr(self, field.name) for field in dataclasses.fields(self))
 
     def identity(self) -> list[object]:
         """Return what counts of the step in describe()."""

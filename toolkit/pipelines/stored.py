@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from toolkit.pipelines.registry import register
 from toolkit.pipelines.state import State, ValueKind
 from toolkit.pipelines.value_step import Call, Values, ValueStep, check_stored
@@ -12,7 +10,6 @@ __all__ = ["Bytes", "Passthrough"]
 
 
 @register
-@dataclass(frozen=True, slots=True)
 class Passthrough(ValueStep):
     """Give the value as it is stored: numbers as arrays, anything else as a list."""
 
@@ -34,7 +31,6 @@ class Passthrough(ValueStep):
 
 
 @register
-@dataclass(frozen=True, slots=True)
 class Bytes(ValueStep):
     """Give the stored bytes of an image, text or bytes column, as a list of `bytes`."""
 

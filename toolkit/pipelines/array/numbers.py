@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,6 @@ __all__ = ["OneHot", "Scalar", "check_convertible"]
 
 
 @register
-@dataclass(frozen=True, slots=True)
 class Scalar(WholeArray):
     """Give a number column as an array (n,) of `dtype`; a number that doesn't fit is an error."""
 
@@ -43,7 +41,6 @@ class Scalar(WholeArray):
 
 
 @register
-@dataclass(frozen=True, slots=True)
 class OneHot(WholeArray):
     """Make float32 (classes,) of a class id: 1 at the id, 0 elsewhere; an id outside is an error."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,6 @@ def _one_open(name: str, value: object) -> Shape:
 
 
 @register
-@dataclass(frozen=True, slots=True)
 class Array(EachValue):
     """Read raw bytes (little-endian, C order) or a list of numbers as an array.
 
@@ -55,7 +53,6 @@ class Array(EachValue):
 
 
 @register
-@dataclass(frozen=True, slots=True)
 class Npy(EachValue):
     """Read a NumPy file (.npy); with dtype and shape given, which are checked, a batch is one array.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from toolkit.pipelines import fields
@@ -40,7 +39,6 @@ def _channels(name: str, value: Any) -> int:
 
 
 @register
-@dataclass(frozen=True, slots=True)
 class ColorJitter(PixelStep):
     """Change brightness, contrast, saturation and hue, in random order: torchvision's ColorJitter on PIL images.
 
@@ -78,7 +76,6 @@ class ColorJitter(PixelStep):
 
 
 @register
-@dataclass(frozen=True, slots=True)
 class Grayscale(PixelStep):
     """Make it gray, in 1 or 3 equal channels: PIL's L of an RGB image."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from toolkit.errors import did_you_mean
@@ -24,7 +23,6 @@ _STATISTICS = {
 
 
 @register
-@dataclass(frozen=True, slots=True)
 class Normalize(FinishStep):
     """Make float32 (channels, height, width): (pixel / 255 - mean) / std.
 
@@ -112,7 +110,6 @@ class _ToLayout(FinishStep):
 
 
 @register
-@dataclass(frozen=True, slots=True)
 class ToChw(_ToLayout):
     """Put channels first: (channels, height, width)."""
 
@@ -121,7 +118,6 @@ class ToChw(_ToLayout):
 
 
 @register
-@dataclass(frozen=True, slots=True)
 class ToHwc(_ToLayout):
     """Put channels last: (height, width, channels)."""
 

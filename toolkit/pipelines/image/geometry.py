@@ -7,7 +7,6 @@ work; what is rounded and clipped between the passes then differs.)
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 from typing import Protocol, Self
 
 from toolkit._native.image.program import MAX_SIDE
@@ -87,7 +86,6 @@ class _Flip(PixelStep):
 
 
 @register
-@dataclass(frozen=True, slots=True)
 class Resize(_Resizing):
     """Resize to exactly (height, width), antialiased. Filters: nearest, bilinear, bicubic, lanczos."""
 
@@ -117,7 +115,6 @@ class Resize(_Resizing):
 
 
 @register
-@dataclass(frozen=True, slots=True)
 class ResizeShort(_Resizing):
     """Resize so that the shorter side has `size` pixels; antialiased, as Pillow and torchvision.
 
@@ -139,7 +136,6 @@ class ResizeShort(_Resizing):
 
 
 @register
-@dataclass(frozen=True, slots=True)
 class ResizeLong(_Resizing):
     """Resize so that the longer side has `size` pixels; antialiased.
 
@@ -161,7 +157,6 @@ class ResizeLong(_Resizing):
 
 
 @register
-@dataclass(frozen=True, slots=True)
 class Crop(PixelStep):
     """Cut height x width pixels from (top, left) on; zeros where the image has none."""
 
@@ -177,7 +172,6 @@ class Crop(PixelStep):
 
 
 @register
-@dataclass(frozen=True, slots=True)
 class CenterCrop(PixelStep):
     """Cut the middle: `size` or (height, width) pixels; a smaller image is padded with zeros.
 
@@ -203,7 +197,6 @@ class CenterCrop(PixelStep):
 
 
 @register
-@dataclass(frozen=True, slots=True)
 class RandomCrop(PixelStep):
     """Cut `size` or (height, width) pixels at a random place; a smaller image is padded with zeros first.
 
@@ -241,7 +234,6 @@ class RandomCrop(PixelStep):
 
 
 @register
-@dataclass(frozen=True, slots=True)
 class RandomResizedCrop(_Resizing):
     """Cut a random part and resize it to `size` or (height, width): torchvision's RandomResizedCrop.
 
@@ -295,7 +287,6 @@ class RandomResizedCrop(_Resizing):
 
 
 @register
-@dataclass(frozen=True, slots=True)
 class Pad(PixelStep):
     """Add pixels of value `fill` (0..255) around the image: `size` on each side, or a number for each."""
 
@@ -335,7 +326,6 @@ class Pad(PixelStep):
 
 
 @register
-@dataclass(frozen=True, slots=True)
 class HFlip(_Flip):
     """Swap left and right, with probability `p`: when u0 < p.
 
@@ -350,7 +340,6 @@ class HFlip(_Flip):
 
 
 @register
-@dataclass(frozen=True, slots=True)
 class VFlip(_Flip):
     """Swap top and bottom, with probability `p`: when u0 < p.
 

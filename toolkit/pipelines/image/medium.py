@@ -7,10 +7,9 @@ from types import MappingProxyType
 
 from toolkit._native.image.program import UNSUPPORTED, ImageError, Scratch, probe
 from toolkit.format.media import IMAGE, StoredForm
-from toolkit.pipelines.image.encode import ImageEncoder
 from toolkit.pipelines.image.formats import NotAPictureError, find_format, open_picture
 from toolkit.pipelines.image.pil_messages import heard
-from toolkit.pipelines.medium import Header, Medium, Shaping, UnfitMediumError
+from toolkit.pipelines.medium import Encoder, Header, Medium, Shaping, UnfitMediumError
 from toolkit.pipelines.state import State, ValueKind
 
 __all__ = ["ImageMedium"]
@@ -90,8 +89,10 @@ class ImageMedium(Medium):
 
         return check
 
-    def encoder(self, shaping: Shaping) -> ImageEncoder:
+    def encoder(self, shaping: Shaping) -> Encoder:
         """Return what keeps files, or stores JPEGs or pixels."""
+        from toolkit.pipelines.image.encode import ImageEncoder  # late: a loader does without
+
         return ImageEncoder(shaping)
 
     def state(self, form: StoredForm, column: str) -> State:

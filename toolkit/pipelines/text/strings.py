@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 import json
-from dataclasses import dataclass
 from typing import Any
 
 from toolkit.pipelines import fields
@@ -25,7 +24,6 @@ def _encoding(name: str, value: Any) -> str:
 
 
 @register
-@dataclass(frozen=True, slots=True)
 class Text(EachValue):
     """Give a list of `str`; bytes that are not in `encoding` are an error."""
 
@@ -53,7 +51,6 @@ class Text(EachValue):
 
 
 @register
-@dataclass(frozen=True, slots=True)
 class Json(EachValue):
     """Give a list of the Python objects that the stored JSON describes."""
 
