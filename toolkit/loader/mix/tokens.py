@@ -69,8 +69,6 @@ class TokenMix(StepStream):
             for number in range(len(runs))
         ]
         filler = _MixFiller(
-            runs[0],
-            orders[0],
             Columns.of(options, runs[0]),
             options.placement.ranges,
             options.rank,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import time
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,7 +23,7 @@ from toolkit.loader.tokens.stretches import StreamOrder
 from toolkit.memory.budget import Budget
 from toolkit.memory.pool import ALIGNMENT
 
-__all__ = ["Columns", "FilledSteps", "PlannedSteps", "TokenFiller", "plan_steps"]
+__all__ = ["Columns", "FilledSteps", "PlannedSteps", "StreamFiller", "TokenFiller", "plan_steps"]
 
 # What one call fills: some steps while these are small. A call costs as much as copying 100 KiB, whatever it fills.
 _FILLED_BYTES = 4 * 1024 * 1024
@@ -107,8 +108,6 @@ class FilledSteps:
 class TokenFiller(Filler[PlannedSteps, FilledSteps, WorkerMemory]):
     """Fills steps. Used by every thread at once."""
 
-    run: OpenRun
-    order: StreamOrder
     columns: Columns
     ranges: Callable[[tuple[int, int]], Sequence[RowRange]] | None
     rank: int
@@ -182,15 +181,9 @@ class TokenFiller(Filler[PlannedSteps, FilledSteps, WorkerMemory]):
         """Return the step's number."""
         return f"step {planned.steps[at].place.step}"
 
+    @abstractmethod
     def there(self, step: Step) -> NDArray[np.bool_]:
         """Return bool (rows, seq_len): which places of this process' rows hold tokens of the epoch."""
-        rows = self.rows_of(step.phase)
-        length = step.phase.seq_len
-        mask = np.zeros(sum(high - low for low, high in rows) * length, np.bool_)
-        found = self.order.stretches([step], rows)
-        for place, count in zip(found.places.tolist(), found.counts.tolist(), strict=True):
-            mask[place : place + count] = True
-        return mask.reshape(-1, length)
 
     def _row_count(self, phase: Phase) -> int:
         return sum(high - low for low, high in self.rows_of(phase))
@@ -209,8 +202,34 @@ class TokenFiller(Filler[PlannedSteps, FilledSteps, WorkerMemory]):
         content.error = None
         return copied
 
+    @abstractmethod
     def _copy(self, steps: list[Step], arrays: dict[str, NDArray[Any]]) -> int:
         """Fill flat arrays with the steps' rows; return the bytes that were copied. Raises CorruptShardError."""
+
+    def _pad(self, arrays: dict[str, NDArray[Any]]) -> None:
+        fills = {"tokens": self.columns.pad_id, "targets": -100, "segments": 0, "positions": 0}
+        for name, array in arrays.items():
+            array[:] = fills[name]
+
+
+@dataclass(frozen=True)
+class StreamFiller(TokenFiller):
+    """Fills steps from one run, in an order of its stretches."""
+
+    run: OpenRun
+    order: StreamOrder
+
+    def there(self, step: Step) -> NDArray[np.bool_]:
+        """Return where the order has stretches."""
+        rows = self.rows_of(step.phase)
+        length = step.phase.seq_len
+        mask = np.zeros(sum(high - low for low, high in rows) * length, np.bool_)
+        found = self.order.stretches([step], rows)
+        for place, count in zip(found.places.tolist(), found.counts.tolist(), strict=True):
+            mask[place : place + count] = True
+        return mask.reshape(-1, length)
+
+    def _copy(self, steps: list[Step], arrays: dict[str, NDArray[Any]]) -> int:
         phase = steps[0].phase
         found = self.order.stretches(steps, self.rows_of(phase))
         tokens = found.tokens
@@ -230,11 +249,6 @@ class TokenFiller(Filler[PlannedSteps, FilledSteps, WorkerMemory]):
             mask_junctions=self.columns.mask_documents,
         )
         return tokens * self.run.width
-
-    def _pad(self, arrays: dict[str, NDArray[Any]]) -> None:
-        fills = {"tokens": self.columns.pad_id, "targets": -100, "segments": 0, "positions": 0}
-        for name, array in arrays.items():
-            array[:] = fills[name]
 
 
 def plan_steps(steps: Iterator[Step], filler: TokenFiller) -> Iterator[PlannedSteps]:

@@ -11,7 +11,7 @@ import numpy as np
 from toolkit.errors import UsageError
 from toolkit.loader.dataset.views import short_pins
 from toolkit.loader.engine.stats import LoaderStats
-from toolkit.loader.tokens.filler import Columns, TokenFiller
+from toolkit.loader.tokens.filler import Columns, StreamFiller
 from toolkit.loader.tokens.options import Shuffle, StreamOptions
 from toolkit.loader.tokens.packing import PackedDocuments
 from toolkit.loader.tokens.run import OpenRun
@@ -68,14 +68,14 @@ class TokenStream(StepStream):
         if options.placement.ranges is not None:
             for phase in options.phases:
                 options.placement.ranges((phase.rows, phase.seq_len))  # an error now and not in the middle
-        filler = TokenFiller(
-            self._tokens,
-            self._packed or WindowOrder(options.block, keys),
+        filler = StreamFiller(
             Columns.of(options, self._tokens),
             options.placement.ranges,
             options.rank,
             options.world_size,
             LoaderStats(),
+            self._tokens,
+            self._packed or WindowOrder(options.block, keys),
         )
         super().__init__(schedule, filler, options)
 
