@@ -20,6 +20,7 @@ __all__ = [
     "read_file",
     "read_range",
     "refused_link",
+    "storage_error",
     "storage_errors",
     "temporary_name",
     "write_durable",
@@ -49,8 +50,13 @@ def storage_errors(action: str, path: str | os.PathLike[str]) -> Iterator[None]:
     except StorageError:
         raise
     except OSError as error:
-        advice = _ADVICE.get(error.errno or 0, error.strerror or str(error))
-        raise StorageError(f"can't {action} {os.fspath(path)!r}: {advice}") from error
+        raise storage_error(action, os.fspath(path), error) from error
+
+
+def storage_error(action: str, path: str, error: OSError) -> StorageError:
+    """Return the error that names `path`, what was being done to it, and what to do about it."""
+    advice = _ADVICE.get(error.errno or 0, error.strerror or str(error))
+    return StorageError(f"can't {action} {path!r}: {advice}")
 
 
 def refused_link(path: str, what: str) -> UsageError:

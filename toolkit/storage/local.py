@@ -9,10 +9,10 @@ import contextlib
 import os
 import shutil
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from toolkit.errors import ExistsError, NotFoundError, UsageError
+from toolkit.errors import ExistsError, NotFoundError, StorageError, UsageError
 from toolkit.storage.background import BackgroundFile
 from toolkit.storage.files import (
     NoFileError,
@@ -20,6 +20,7 @@ from toolkit.storage.files import (
     open_regular,
     read_file,
     read_range,
+    storage_error,
     storage_errors,
     write_durable,
 )
@@ -27,7 +28,7 @@ from toolkit.storage.folders import list_folder, make_folder, remove_files
 from toolkit.storage.lock import FolderLock
 from toolkit.storage.store import Entry, NoObjectError, ObjectInfo
 
-__all__ = ["LocalStore", "find_local", "reading", "siblings"]
+__all__ = ["LocalStore", "find_local", "read_error", "siblings"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ class LocalStore:
 
     def local_path(self, name: str) -> str:
         """Return the path of an object."""
-        return self.place(name)
+        return os.path.join(self.root, name)
 
     def info(self, name: str) -> ObjectInfo | None:
         """Return what is known of a name; None when there is nothing, and for a link that leads nowhere."""
@@ -69,18 +70,22 @@ class LocalStore:
     def read(self, name: str, most: int | None = None) -> bytes:
         """Return a whole file. Raises NotFoundError, NoObjectError, StorageError."""
         path = self.place(name)
-        with reading(path):
+        try:
             return read_file(path, most)
+        except OSError as error:
+            raise read_error(path, error) from error
 
     def read_range(self, name: str, offset: int, length: int) -> bytes:
         """Return up to `length` bytes at `offset`. Raises as read()."""
         path = self.place(name)
-        with reading(path):
+        try:
             fd = open_regular(path)
             try:
                 return read_range(fd, offset, length)
             finally:
                 os.close(fd)
+        except OSError as error:
+            raise read_error(path, error) from error
 
     def entries(self, folder: str = "", *, follow: bool = False) -> list[Entry]:
         """Return what is in a folder, by name. Raises UsageError, StorageError."""
@@ -192,13 +197,10 @@ def siblings(path: str) -> list[str]:
     return []
 
 
-@contextlib.contextmanager
-def reading(path: str) -> Iterator[None]:
-    """Turn an OSError inside the block into the error that a Store raises of an object."""
-    with storage_errors("read", path):
-        try:
-            yield
-        except (FileNotFoundError, NotADirectoryError) as error:
-            raise NotFoundError(f"{path!r} isn't there") from error
-        except NoFileError as error:
-            raise NoObjectError(path, error.strerror or str(error)) from error
+def read_error(path: str, error: OSError) -> NotFoundError | StorageError:
+    """Return what a Store raises of an object whose file can't be read."""
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
+        return NotFoundError(f"{path!r} isn't there")
+    if isinstance(error, NoFileError):
+        return NoObjectError(path, error.strerror or str(error))
+    return storage_error("read", path, error)

@@ -9,8 +9,8 @@ from typing import Self
 
 from toolkit._native.shards.body import ShardMap
 from toolkit._native.shards.locate import FileIdentity
-from toolkit.storage.files import open_regular, read_range, storage_errors
-from toolkit.storage.local import reading
+from toolkit.storage.files import open_regular, read_range, storage_error, storage_errors
+from toolkit.storage.local import read_error
 
 __all__ = ["ShardFile", "map_file", "mapped"]
 
@@ -23,12 +23,16 @@ class ShardFile:
         identity: What it was when it was opened.
     """
 
+    __slots__ = ("_fd", "_path", "bytes", "identity")
+
     def __init__(self, path: str) -> None:
         """Open it. Raises NotFoundError, NoObjectError, StorageError."""
         self._path = path
-        with reading(path):
+        try:
             self._fd = open_regular(path)
             status = os.fstat(self._fd)
+        except OSError as error:
+            raise read_error(path, error) from error
         self.bytes = status.st_size
         self.identity = FileIdentity(os.fsencode(path), status)
 
@@ -42,13 +46,17 @@ class ShardFile:
 
     def read_range(self, offset: int, length: int) -> bytes:
         """Return up to `length` bytes at `offset`; fewer only at the end. Raises StorageError."""
-        with storage_errors("read", self._path):
+        try:
             return read_range(self._fd, offset, length)
+        except OSError as error:
+            raise storage_error("read", self._path, error) from error
 
     def map(self) -> ShardMap:
         """Map all of it, for guarded copies; the map outlives the descriptor. Raises StorageError."""
-        with storage_errors("map", self._path):
+        try:
             return ShardMap(self._fd, self.bytes)
+        except OSError as error:
+            raise storage_error("map", self._path, error) from error
 
 
 def map_file(path: str) -> mmap.mmap:
