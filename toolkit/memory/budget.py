@@ -19,7 +19,7 @@ from toolkit.memory.sizes import parse_bytes
 __all__ = ["Budget", "OverBudgetError", "process_budget", "set_memory_limit"]
 
 _LOOK_SECONDS = 0.05  # another budget over the same limit may have taken the news that something came back
-_NAP_SECONDS = 0.0005
+_NAP_SECONDS = 0.0005  # between two looks of one who waits
 
 
 class OverBudgetError(LoaderError):
