@@ -389,7 +389,7 @@ def _toolkit_build(dataset: Path) -> None:
     columns["data"] = pa.concat_arrays([columns["data"], pa.nulls(1, pa.binary())])
     columns["label"] = pa.concat_arrays([columns["label"], pa.array([0])])
     pq.write_table(pa.table(columns), source)
-    pack(PackJob(source=str(source), dataset=str(dataset), shard_bytes=2 << 20))
+    pack(PackJob(source=str(source), dataset=str(dataset), shard_size=2 << 20))
     source.unlink()
 
 

@@ -60,7 +60,7 @@ def make_image_folder(root: Path) -> Path:
 
 
 def _pack_small(source: Path, dataset: Path, **options: Any) -> PackResult:
-    options = {"shard_bytes": SHARD_BYTES, "on_existing": OnExisting.OVERWRITE, **options}
+    options = {"shard_size": SHARD_BYTES, "on_existing": OnExisting.OVERWRITE, **options}
     small = functools.partial(ShardWriter, batch_body_bytes=BATCH_BODY_BYTES)
     with mock.patch("toolkit.pack.slices.ShardWriter", small):
         return pack(PackJob(source=str(source), dataset=str(dataset), **options))

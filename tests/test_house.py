@@ -51,7 +51,7 @@ ALLOWED = {
     "sources/": "an input isn't a dataset: each kind reads its own",
     "memory/": "asks the system how much memory there is",
     "checks/doctor.py": "looks at the machine",
-    "config/load.py": "reads the user's own config",
+    "options/load.py": "reads the user's own config",
     "cli/main.py": "standard streams that were closed lead to the null device",
     "cli/output.py": "a pipe that was closed leads to the null device",
     "pipelines/image/libjpeg.py": "looks into a library that this process has loaded",

@@ -58,7 +58,7 @@ def documents(count: int, longest: int, seed: int = 0) -> list[Ids]:
 
 def write(dataset: Path, docs: Sequence[Ids], **options: Any) -> list[Ids]:
     """Pack `docs` into small shards and record batches; return them as they are stored, with their ends of text."""
-    options = {"vocabulary": VOCABULARY, "eos": EOS, "shard_bytes": 64 * 1024, **options}
+    options = {"vocabulary": VOCABULARY, "eos": EOS, "shard_size": 64 * 1024, **options}
     small = functools.partial(ShardWriter, batch_body_bytes=BATCH_BODY_BYTES)
     with mock.patch("toolkit.pack.slices.ShardWriter", small):
         pack_tokens(docs, dataset, **options)

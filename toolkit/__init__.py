@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from toolkit.memory.bytes_column import BytesColumn
     from toolkit.memory.guard import set_memory_guard
     from toolkit.memory.holding import HeldBatch, debug_batches
+    from toolkit.pack.front import pack
+    from toolkit.pack.job import PackResult
     from toolkit.pack.tokens import pack_tokens
     from toolkit.pipelines.batch_maps import BatchMap, batch_map
     from toolkit.pipelines.pipeline import Pipeline, pipeline
@@ -42,6 +44,7 @@ __all__ = [
     "Dataset",
     "HeldBatch",
     "Loader",
+    "PackResult",
     "Pipeline",
     "Slot",
     "TokenBatch",
@@ -55,6 +58,7 @@ __all__ = [
     "errors",
     "mix_tokens",
     "open",
+    "pack",
     "pack_tokens",
     "pipeline",
     "set_memory_guard",
@@ -70,6 +74,7 @@ _HOMES = {
     "Dataset": "toolkit.loader.api",
     "HeldBatch": "toolkit.memory.holding",
     "Loader": "toolkit.loader.loader",
+    "PackResult": "toolkit.pack.job",
     "Pipeline": "toolkit.pipelines.pipeline",
     "Slot": "toolkit.pipelines.slots",
     "TokenBatch": "toolkit.loader.tokens.batch",
@@ -81,12 +86,17 @@ _HOMES = {
     "debug_batches": "toolkit.memory.holding",
     "mix_tokens": "toolkit.loader.mix.tokens",
     "open": "toolkit.loader.api",
+    "pack": "toolkit.pack.front",
     "pack_tokens": "toolkit.pack.tokens",
     "pipeline": "toolkit.pipelines.pipeline",
     "set_memory_guard": "toolkit.memory.guard",
     "set_memory_limit": "toolkit.memory.budget",
     "slot": "toolkit.pipelines.slots",
 }
+
+# The room toolkit/pack/ is imported first, and then its name is free for the function: no later import takes it back.
+importlib.import_module("toolkit.pack")
+globals().pop("pack", None)
 
 
 def __getattr__(name: str) -> object:

@@ -11,12 +11,13 @@ from command import Cli, program, put
 from json_schema import fits
 from typer.main import get_command
 
+from toolkit.cli.config_options import keys_of
 from toolkit.cli.main import app
-from toolkit.config.keys import PACK_VALUES
 from toolkit.sources import registry
 
 ROOT = Path(__file__).parents[2]
 CONFIGS = sorted((ROOT / "configs").glob("*pack*.yaml"))
+KEYS = keys_of(get_command(app).commands["pack"])  # type: ignore[attr-defined]
 
 
 @pytest.fixture
@@ -50,7 +51,7 @@ def schema(cli: Cli) -> Any:
 def test_every_flag_and_argument_has_a_key() -> None:
     params = get_command(app).commands["pack"].params  # type: ignore[attr-defined]
     names = [next((opt[2:].replace("-", "_") for opt in p.opts if opt.startswith("--")), p.name) for p in params]
-    assert sorted(set(names) - {"help", "config", "set", "further"}) == sorted(PACK_VALUES)
+    assert sorted(set(names) - {"help", "config", "set", "further"}) == sorted(KEYS)
 
 
 # Four configs, each without a contradiction, that have every key once: KEY: VALUE, and what the option gets.
@@ -114,14 +115,14 @@ def test_every_key_reaches_its_option(cli: Cli, config: Path, kind: str) -> None
     document = json.loads(cli("config", "check", config).out)
     assert document["schema"] == "toolkit.config/1"
     assert document["config"] == str(config)
-    assert set(document["options"]) == set(PACK_VALUES)
+    assert set(document["options"]) == set(KEYS)
     for key, (_, value) in given.items():
         expected = value.replace("FOLDER", str(config.parent)) if isinstance(value, str) else value
         assert (document["options"][key], document["from"][key]) == (expected, "config"), key
 
 
 def test_every_key_is_tried() -> None:
-    assert {key for given in GIVEN.values() for key in given} | {"source_kind"} == set(PACK_VALUES)
+    assert {key for given in GIVEN.values() for key in given} | {"source_kind"} == set(KEYS)
 
 
 # --- what pack refuses, check refuses ----------------------------------------------------------------------------
@@ -147,7 +148,7 @@ def test_every_key_is_tried() -> None:
         ("imagefolder", f"splits: {{{'a' * 101}: c}}\n", "can't name a split"),
         ("imagefolder", "label_mode: none\nclasses: c.txt\n", "classes asks for labels and label_mode 'none' for none"),
         ("roxxel", "eos: true\n", "--eos: the ids are there already"),
-        (None, "key: id\nsplits: {train: a}\nsource_kind: webdataset\n", "--key means nothing"),
+        (None, "key: id\nsplits: {train: a}\nsource_kind: webdataset\n", "--splits means nothing"),
         (None, "short_side: 5\n", "--short-side needs --image-encoding"),
         (None, "user_metadata: {a: b}\nsplits: {}\nimage_encoding: jpeg:101\n", "jpeg"),
     ],
@@ -230,11 +231,10 @@ def test_levels_of_every_type(
 ) -> None:
     with config.open("a") as file:
         file.write(f"{key}: {in_yaml}\n")
-    name = {"shard_size": "shard_bytes"}.get(key, key)
     setting = ["--set", f"{key}={in_set}"]
-    found = [options()[name], options(*setting)[name]]
+    found = [options()[key], options(*setting)[key]]
     monkeypatch.setenv(f"TOOLKIT_{key.upper()}", twin)
-    assert [*found, options(*setting)[name], options(*setting, *flags)[name]] == shown
+    assert [*found, options(*setting)[key], options(*setting, *flags)[key]] == shown
 
 
 def test_positional_arguments(options: Any, cli: Cli, flowers: Path, config: Path, tmp_path: Path) -> None:
@@ -364,7 +364,7 @@ def test_check_says_where_values_come_from(cli: Cli, config: Path, monkeypatch: 
 
 def test_schema(cli: Cli) -> None:
     found = schema(cli)
-    assert list(found["properties"]) == list(PACK_VALUES)
+    assert list(found["properties"]) == list(KEYS)
     assert found["properties"]["limit"]["description"] == "At most N samples of each split."
     assert all(one["description"] for one in found["properties"].values())
     assert not fits({"limt": 3}, found)

@@ -72,7 +72,7 @@ def test_json(cli: Cli, flowers: Path, tmp_path: Path) -> None:
     assert document["classes"] == 3
     assert document["skipped"] == {"hidden": 0, "loops": 0, "annotations": 0, "not_images": 0}
     assert (document["rejects"], document["rejects_report"]) == ([], None)
-    assert document["options"]["shard_bytes"] == 1_000_000
+    assert document["options"]["shard_size"] == 1_000_000
     assert document["options"]["jobs"] == 2
     assert document["bytes"] == shard_bytes(tmp_path / "ds")
 
@@ -133,7 +133,7 @@ def test_environment_twins(cli: Cli, flowers: Path, tmp_path: Path, monkeypatch:
         monkeypatch.setenv(f"TOOLKIT_{name}", value)
     options = json.loads(cli("pack", flowers, tmp_path / "ds").out)["options"]
     assert options["split"] == "train"
-    assert options["shard_bytes"] == 70_000
+    assert options["shard_size"] == 70_000
     assert options["label_mode"] == "none"
     assert options["jobs"] == 2
     assert options["limit"] == 3

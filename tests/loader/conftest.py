@@ -17,7 +17,7 @@ def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A dataset of 150 JPEGs in train (three classes, several shards) and 20 in val."""
     base = tmp_path_factory.mktemp("packed")
     make_folder(base / "src", {"train/ant": 70, "train/bee": 50, "train/cat": 30, "val/ant": 10, "val/cat": 10})
-    pack(PackJob(source=str(base / "src"), dataset=str(base / "ds"), shard_bytes=70_000))
+    pack(PackJob(source=str(base / "src"), dataset=str(base / "ds"), shard_size=70_000))
     return base / "ds"
 
 

@@ -19,7 +19,7 @@ def append(source: Path, dataset: Path, **options: object) -> PackJob:
 @pytest.fixture
 def first(tmp_path: Path) -> Path:
     make_folder(tmp_path / "one", {"train/bee": 5, "train/cat": 4, "val/cat": 2})
-    pack(PackJob(source=str(tmp_path / "one"), dataset=str(tmp_path / "ds"), user={"owner": "me"}))
+    pack(PackJob(source=str(tmp_path / "one"), dataset=str(tmp_path / "ds"), user_metadata={"owner": "me"}))
     return tmp_path / "ds"
 
 
@@ -34,7 +34,7 @@ def more(tmp_path: Path, classes: dict[str, int]) -> Path:
 def test_rows_keep_their_numbers_and_old_pins_keep_working(first: Path, tmp_path: Path) -> None:
     before = toolkit.open(first, split="train")
     old = [before[i] for i in range(len(before))]
-    result = pack(append(more(tmp_path, {"train/bee": 3, "train/cat": 1}), first, user={"note": "x"}))
+    result = pack(append(more(tmp_path, {"train/bee": 3, "train/cat": 1}), first, user_metadata={"note": "x"}))
     assert (result.added, result.samples, result.splits) == (4, 15, {"train": 13, "val": 2})
     after = toolkit.open(first, split="train")
     assert [after[i] for i in range(9)] == old
@@ -85,8 +85,8 @@ def test_appending_is_deterministic(tmp_path: Path) -> None:
     pins = set()
     for place, jobs in (("x", 1), ("deep/er", 2)):
         dataset = tmp_path / place
-        pack(PackJob(source=str(tmp_path / "one"), dataset=str(dataset), jobs=jobs, shard_bytes=65536))
-        pins.add(pack(append(second, dataset, jobs=jobs, shard_bytes=65536)).pin)
+        pack(PackJob(source=str(tmp_path / "one"), dataset=str(dataset), jobs=jobs, shard_size=65536))
+        pins.add(pack(append(second, dataset, jobs=jobs, shard_size=65536)).pin)
     assert len(pins) == 1
 
 

@@ -32,7 +32,7 @@ SHARD_BYTES = 64 * 1024
 
 
 def job(source: Path, dataset: Path, **options: object) -> PackJob:
-    options = {"shard_bytes": SHARD_BYTES, "key": "id", "key_conflict": KeyConflict.SUFFIX, **options}
+    options = {"shard_size": SHARD_BYTES, "key": "id", "key_conflict": KeyConflict.SUFFIX, **options}
     return PackJob(source=str(source), dataset=str(dataset), **options)  # type: ignore[arg-type]
 
 

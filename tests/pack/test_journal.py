@@ -11,6 +11,7 @@ import sys
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
+from unittest import mock
 
 import pyarrow as pa
 import pytest
@@ -33,7 +34,7 @@ SHARD_BYTES = 64 * 1024
 
 
 def job(source: Path, dataset: Path, **options: object) -> PackJob:
-    options = {"shard_bytes": SHARD_BYTES, **options}
+    options = {"shard_size": SHARD_BYTES, **options}
     return PackJob(source=str(source), dataset=str(dataset), **options)  # type: ignore[arg-type]
 
 
@@ -112,7 +113,7 @@ KILLED = textwrap.dedent(
         return real(*args, **kwargs)
 
     setattr(os, step, call)
-    pack(PackJob(source=source, dataset=root, shard_bytes=65536, jobs=int(jobs)))
+    pack(PackJob(source=source, dataset=root, shard_size=65536, jobs=int(jobs)))
     """
 )
 
@@ -158,7 +159,7 @@ def test_a_journal_that_outlived_its_commit_is_no_leave_to_replace_it(
         case "options":
             options["limit"] = 3
         case "metadata":
-            options["user"] = {"owner": "me"}
+            options["user_metadata"] = {"owner": "me"}
     with pytest.raises(ExistsError, match="already holds a dataset"):
         pack(job(folder, tmp_path / "ds", **options))
     assert toolkit.open(tmp_path / "ds", split="val").pin == first.pin
@@ -196,7 +197,7 @@ def test_what_is_finished_is_not_read_again(folder: Path, tmp_path: Path, monkey
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"shard_bytes": 70_000}, r"shard_bytes: then 65536, now 70000"),
+        ({"shard_size": 70_000}, r"shard_size: then 65536, now 70000"),
         ({"limit": 50}, r"limit: then null, now 50"),
         ({"split": "train"}, r'split: then null, now "train"'),
         ({"verify_images": VerifyImages.OFF}, r'verify_images: then "header", now "off"'),
@@ -223,16 +224,13 @@ def test_other_options_are_named_with_both_values(
         ("toolkit.pack.versions.__version__", '"toolkit":"0.1"'),
     ],
 )
-def test_another_version_is_named(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, says: str
-) -> None:
+def test_another_version_is_named(folder: Path, tmp_path: Path, where: str, says: str) -> None:
     finished = stopped(folder, tmp_path / "ds")
-    with monkeypatch.context() as patch:
-        patch.setattr(where, "0.1")
-        with pytest.raises(ExistsError, match=rf"versions: then .*, now .*{says}") as caught:
-            pack(job(folder, tmp_path / "ds"))
-        assert str(caught.value).count(": then ") == 1
-        assert "the same options and versions" in str(caught.value)
+    differs = rf"versions: then .*, now .*{says}"
+    with mock.patch(where, "0.1"), pytest.raises(ExistsError, match=differs) as caught:
+        pack(job(folder, tmp_path / "ds"))
+    assert str(caught.value).count(": then ") == 1
+    assert "the same options and versions" in str(caught.value)
     assert pack(job(folder, tmp_path / "ds")).resumed == finished
 
 
@@ -244,12 +242,14 @@ def test_another_version_is_named(
     ],
 )
 def test_another_version_of_what_makes_images_is_named_where_it_does(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, there: object, says: str
+    folder: Path, tmp_path: Path, request: pytest.FixtureRequest, where: str, there: object, says: str
 ) -> None:
     made: dict[str, object] = {"image_encoding": ImageEncoding.parse("jpeg:90")}
     stopped(folder, tmp_path / "made", **made)
     finished = stopped(folder, tmp_path / "kept")
-    monkeypatch.setattr(where, there)
+    patch = mock.patch(where, there)
+    patch.start()
+    request.addfinalizer(patch.stop)
     with pytest.raises(ExistsError, match=rf"versions: then .*, now .*{says}"):
         pack(job(folder, tmp_path / "made", **made))
     result = pack(job(folder, tmp_path / "kept"))
@@ -279,9 +279,9 @@ def test_another_source_is_named(folder: Path, tmp_path: Path) -> None:
 
 def test_overwrite_discards_what_another_job_had_finished(folder: Path, tmp_path: Path) -> None:
     stopped(folder, tmp_path / "ds")
-    result = pack(job(folder, tmp_path / "ds", shard_bytes=100_000, on_existing=OnExisting.OVERWRITE))
+    result = pack(job(folder, tmp_path / "ds", shard_size=100_000, on_existing=OnExisting.OVERWRITE))
     assert result.resumed == 0
-    assert result.pin == pack(job(folder, tmp_path / "whole", shard_bytes=100_000)).pin
+    assert result.pin == pack(job(folder, tmp_path / "whole", shard_size=100_000)).pin
     assert not (tmp_path / "ds/.journal").exists()
     assert verify(tmp_path / "ds", full=True).findings == []
 

@@ -33,7 +33,7 @@ PACK = textwrap.dedent(
             time.sleep(0.002)
 
     threading.Thread(target=watch, daemon=True).start()
-    pack(PackJob(source=sys.argv[1], dataset=sys.argv[2], shard_bytes=1 << 18))
+    pack(PackJob(source=sys.argv[1], dataset=sys.argv[2], shard_size=1 << 18))
     print(peak * 1024)
     """
 )

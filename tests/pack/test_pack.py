@@ -40,7 +40,7 @@ def tree(root: Path) -> dict[str, str]:
 def test_jobs_and_place_never_change_a_byte(folder: Path, tmp_path: Path) -> None:
     results: list[PackResult] = []
     for jobs, place in ((1, "one"), (2, "two"), (5, "deep/er/three")):
-        results.append(pack(job(folder, tmp_path / place, jobs=jobs, shard_bytes=65536)))
+        results.append(pack(job(folder, tmp_path / place, jobs=jobs, shard_size=65536)))
     assert len({result.pin for result in results}) == 1
     assert results[0].shards == len(list((tmp_path / "one" / "shards").iterdir()))
     assert tree(tmp_path / "one") == tree(tmp_path / "two") == tree(tmp_path / "deep/er/three")
@@ -64,14 +64,14 @@ def test_result_counts_are_true(folder: Path, tmp_path: Path) -> None:
 
 def test_shards_stay_below_the_size_asked(tmp_path: Path) -> None:
     make_folder(tmp_path / "src", {"a": 120})
-    result = pack(job(tmp_path / "src", tmp_path / "ds", shard_bytes=70_000))
+    result = pack(job(tmp_path / "src", tmp_path / "ds", shard_size=70_000))
     sizes = [path.stat().st_size for path in (tmp_path / "ds/shards").iterdir()]
     assert result.shards == len(sizes) > 3
     assert max(sizes) <= 70_000 + 4096  # the schema, batch metadata and footer come on top of the samples
 
 
 def test_a_plan_reads_and_writes_nothing(folder: Path, tmp_path: Path) -> None:
-    planned = plan(job(folder, tmp_path / "ds", shard_bytes=65536))
+    planned = plan(job(folder, tmp_path / "ds", shard_size=65536))
     assert {name: split.samples for name, split in planned.splits.items()} == {"train": 21, "val": 5}
     assert planned.columns == {"image": "image", "label": "label"}
     assert planned.classes == ("ant", "bee")
@@ -177,7 +177,7 @@ def test_odd_names_come_back_as_they_were(tmp_path: Path) -> None:
     assert sorted(ds.keys(range(len(ds)))) == sorted(f"{name}/0000.jpg" for name in names)
 
 
-@pytest.mark.parametrize("options", [{"shard_bytes": 10}, {"jobs": 0}, {"max_rejects": -1}, {"limit": 0}])
+@pytest.mark.parametrize("options", [{"shard_size": 10}, {"jobs": 0}, {"max_rejects": -1}, {"limit": 0}])
 def test_bad_options(tmp_path: Path, options: dict[str, int]) -> None:
     with pytest.raises(UsageError):
         job(tmp_path, tmp_path / "ds", **options)

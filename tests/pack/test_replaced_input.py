@@ -15,6 +15,7 @@ from sources import tars
 
 import toolkit
 from toolkit.errors import SourceError
+from toolkit.pack import run
 from toolkit.pack.job import PackJob
 from toolkit.pack.run import pack
 from toolkit.sources.make import make_source
@@ -46,7 +47,7 @@ def replace(write: Writer, path: Path, text: str) -> None:
 def stopped(job: PackJob) -> None:
     """Pack every slice and commit nothing."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("toolkit.pack.run.assemble", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(run, "assemble", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             pack(job)
 

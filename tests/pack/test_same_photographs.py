@@ -77,8 +77,8 @@ def as_tfrecord(photographs: list[Photograph], root: Path) -> PackJob:
     return job(
         root / "in.tfrecord",
         root,
-        mapping={"image": "image/encoded", "label": "image/class/label"},
-        kinds={"label": Kind.LABEL},
+        map={"image": "image/encoded", "label": "image/class/label"},
+        kind={"label": Kind.LABEL},
         classes=CLASSES,
     )
 
@@ -90,7 +90,7 @@ def as_webdataset(photographs: list[Photograph], root: Path) -> PackJob:
                 info = tarfile.TarInfo(f"{number:06d}.{extension}")
                 info.size = len(data)
                 tar.addfile(info, io.BytesIO(data))
-    return job(root / "in.tar", root, mapping={"image": "jpg", "label": "cls"}, classes=CLASSES)
+    return job(root / "in.tar", root, map={"image": "jpg", "label": "cls"}, classes=CLASSES)
 
 
 def job(source: Path, root: Path, **options: object) -> PackJob:

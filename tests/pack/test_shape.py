@@ -253,7 +253,7 @@ def bad_source(kind: str, root: Path) -> tuple[Path, dict[str, Any], list[str]]:
         tfrecords.write(root / "in.tfrecord", [tfrecords.example(image=[one]) for one in data])
         return root / "in.tfrecord", {}, ["in.tfrecord#3", "in.tfrecord#11"]
     tars.write(root / "in.tar", tars.tar_bytes([(f"{i:02d}.jpg", one) for i, one in enumerate(data)]))
-    return root / "in.tar", {"mapping": {"image": "jpg"}}, ["03", "11"]
+    return root / "in.tar", {"map": {"image": "jpg"}}, ["03", "11"]
 
 
 SOURCES = ["imagefolder", "parquet", "tfrecord", "webdataset"]
@@ -287,10 +287,10 @@ def test_off_looks_at_nothing(kind: str, tmp_path: Path) -> None:
         (source / "03.jpg").write_bytes(rubbish)
     elif kind == "parquet":
         pq.write_table(pa.table({"image": [encode(picture(0)), rubbish]}), source)
-        options = {"kinds": {"image": Kind.IMAGE}}
+        options = {"kind": {"image": Kind.IMAGE}}
     elif kind == "tfrecord":
         tfrecords.write(source, [tfrecords.example(image=[one]) for one in (encode(picture(0)), rubbish)])
-        options = {"kinds": {"image": Kind.IMAGE}}
+        options = {"kind": {"image": Kind.IMAGE}}
     else:
         tars.write(source, tars.tar_bytes([("00.jpg", encode(picture(0))), ("01.jpg", rubbish)]))
     with pytest.raises(RejectsError, match="1 sample rejected"):
@@ -363,7 +363,7 @@ def test_few_bytes_of_very_many_pixels(tmp_path: Path) -> None:
     for i in range(7):
         Image.new("RGB", (1500, 1000), (i, 2 * i, 3 * i)).save(tmp_path / f"src/{i}.png")
     (tmp_path / "src/3.png").write_bytes(cut((tmp_path / "src/3.png").read_bytes()))
-    result = packed(tmp_path / "src", tmp_path / "raw", "raw", shard_bytes=10_000_000, max_rejects=1)
+    result = packed(tmp_path / "src", tmp_path / "raw", "raw", shard_size=10_000_000, max_rejects=1)
     assert [reject.key for reject in result.rejects] == ["3.png"]
     assert (result.samples, result.shards) == (6, 3)
     for key, pixels in images(tmp_path / "raw").items():
@@ -377,7 +377,7 @@ def test_few_bytes_of_very_many_pixels(tmp_path: Path) -> None:
 @pytest.mark.parametrize("encoding", ["raw", "jpeg:90"])
 def test_jobs_and_places_change_no_byte(photos: Path, tmp_path: Path, encoding: str) -> None:
     pins = {
-        packed(photos, tmp_path / f"ds{jobs}", encoding, short_side=90, jobs=jobs, shard_bytes=65536).pin
+        packed(photos, tmp_path / f"ds{jobs}", encoding, short_side=90, jobs=jobs, shard_size=65536).pin
         for jobs in (1, 2, 4)
     }
     assert len(pins) == 1

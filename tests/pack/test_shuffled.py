@@ -44,7 +44,7 @@ COUNT = 300
 
 
 def job(source: Path, dataset: Path, **options: object) -> PackJob:
-    options = {"shard_bytes": SHARD_BYTES, "shuffle_seed": 5, **options}
+    options = {"shard_size": SHARD_BYTES, "shuffle_seed": 5, **options}
     return PackJob(source=str(source), dataset=str(dataset), **options)  # type: ignore[arg-type]
 
 
@@ -220,7 +220,7 @@ def test_rejects_are_found_in_the_first_pass_and_nothing_is_read_again(
 ) -> None:
     images = [encode(picture(i)) if i % 9 else b"no picture" for i in range(30)]
     pq.write_table(pa.table({"image": images, "n": range(30)}), tmp_path / "in.parquet", row_group_size=8)
-    options = {"kinds": {"image": Kind.IMAGE}}
+    options = {"kind": {"image": Kind.IMAGE}}
     says = r"(?s)4 samples rejected, 1 allowed.*in.parquet#9 \(.*in.parquet, row 9\): column 'image'"
     with pytest.raises(RejectsError, match=says):
         pack(job(tmp_path / "in.parquet", tmp_path / "ds", max_rejects=1, **options))
@@ -276,7 +276,7 @@ def test_a_killed_pack_goes_on_where_it_was(tmp_path: Path, step: str, at: int) 
 
 def stopped_in_the_second_pass(source: Path, root: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("toolkit.pack.passes.ShuffledRows.rows", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(ShuffledRows, "rows", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             pack(job(source, root))
 
@@ -288,7 +288,7 @@ def test_another_seed_is_another_job(tmp_path: Path) -> None:
         pack(job(source, tmp_path / "ds", shuffle_seed=6))
     with pytest.raises(ExistsError, match="shuffle_seed: then 5, now null"):
         pack(job(source, tmp_path / "ds", shuffle_seed=None))
-    with pytest.raises(ExistsError, match='key_conflict: then null, now "suffix"'):
+    with pytest.raises(ExistsError, match='key_conflict: then "error", now "suffix"'):
         pack(job(source, tmp_path / "ds", key_conflict=KeyConflict.SUFFIX))
     assert pack(job(source, tmp_path / "ds")).resumed == 6
 

@@ -121,7 +121,7 @@ def test_several_inputs_are_one_dataset_and_jobs_do_not_matter(tmp_path: Path) -
                 more_sources=tuple(paths[1:]),
                 dataset=str(tmp_path / f"ds{jobs}"),
                 tokenizer="bytes",
-                shard_bytes=70_000,
+                shard_size=70_000,
                 jobs=jobs,
             )
         ).pin
@@ -137,9 +137,7 @@ def test_several_inputs_are_one_dataset_and_jobs_do_not_matter(tmp_path: Path) -
 def test_shuffled_tokens_are_the_same_documents(tmp_path: Path) -> None:
     texts = [f"document {i} " * (i % 40) for i in range(400)]
     source = jsonl(tmp_path / "a.jsonl", texts)
-    done = [
-        job(source, tmp_path / f"ds{jobs}", shuffle_seed=7, jobs=jobs, shard_bytes=64 * 1024).pin for jobs in (1, 3)
-    ]
+    done = [job(source, tmp_path / f"ds{jobs}", shuffle_seed=7, jobs=jobs, shard_size=64 * 1024).pin for jobs in (1, 3)]
     assert done[0] == done[1]
     assert stored(tmp_path / "ds1") != as_bytes(texts)
     assert sorted(stored(tmp_path / "ds1")) == sorted(as_bytes(texts))

@@ -29,7 +29,7 @@ SHUFFLE = {"shuffle_seed": 5}
 
 
 def job(source: Path, dataset: Path, **options: object) -> PackJob:
-    options = {"shard_bytes": 64 * 1024, "key": "id", "kinds": {"image": Kind.IMAGE}, **options}
+    options = {"shard_size": 64 * 1024, "key": "id", "kind": {"image": Kind.IMAGE}, **options}
     return PackJob(source=str(source), dataset=str(dataset), **options)  # type: ignore[arg-type]
 
 
@@ -73,7 +73,7 @@ def test_images_are_made_anew_once(source: Path, tmp_path: Path, encoding: str) 
 
 def test_a_slice_that_is_packed_again_with_new_keys_is_shaped_again(tmp_path: Path) -> None:
     folder = make_folder(tmp_path / "in", {"ant": 5})
-    options: dict[str, Any] = {"key": None, "kinds": {}, "image_encoding": ImageEncoding.parse("raw"), **SUFFIX}
+    options: dict[str, Any] = {"key": None, "kind": {}, "image_encoding": ImageEncoding.parse("raw"), **SUFFIX}
     pack(job(folder, tmp_path / "ds", **options))
     assert pack(job(folder, tmp_path / "ds", on_existing=OnExisting.APPEND, **options)).renamed == 5
     found = samples(tmp_path / "ds")
@@ -116,7 +116,7 @@ def test_it_is_no_leave_to_replace_what_is_there(source: Path, tmp_path: Path, c
         case "options":
             options["shuffle_seed"] = 6
         case "metadata":
-            options["user"] = {"owner": "me"}
+            options["user_metadata"] = {"owner": "me"}
     error = NotFoundError if how == "resume" else ExistsError
     with pytest.raises(error, match=r"no unfinished pack|already holds a dataset"):
         pack(job(source, tmp_path / "ds", max_rejects=1, on_existing=OnExisting(how), **options))

@@ -66,7 +66,7 @@ def test_from_a_file_to_a_batch(gray: Medium, tmp_path: Path, how: str) -> None:
     dtype = gray.stored.source_form.type if how == "by its struct" else pa.binary()
     source = parquet(tmp_path / "rows.parquet", values, dtype)
     kinds = {"x": GRAY} if how == "by its kind" else {}
-    options = {"kinds": kinds, "verify_images": VerifyImages.DECODE}
+    options = {"kind": kinds, "verify_images": VerifyImages.DECODE}
     result = pack(PackJob(source=source, dataset=str(tmp_path / "dataset"), **options))
     assert (result.samples, result.rejects) == (3, [])
 
@@ -90,7 +90,7 @@ def test_from_a_file_to_a_batch(gray: Medium, tmp_path: Path, how: str) -> None:
 @pytest.mark.usefixtures("gray")
 def test_what_is_damaged_is_not_packed(tmp_path: Path) -> None:
     source = parquet(tmp_path / "rows.parquet", [FILES[0], FILES[1][:-1], b"GREY 1 1\n0"], pa.binary())
-    options = {"kinds": {"x": GRAY}, "verify_images": VerifyImages.DECODE, "max_rejects": 2}
+    options = {"kind": {"x": GRAY}, "verify_images": VerifyImages.DECODE, "max_rejects": 2}
     result = pack(PackJob(source=source, dataset=str(tmp_path / "dataset"), **options))
     assert result.samples == 1
     reasons = [reject.reason for reject in sorted(result.rejects, key=lambda one: one.key)]

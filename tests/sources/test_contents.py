@@ -92,12 +92,12 @@ JSON = {
 
 def parquet(path: Path, values: Values, kind: Kind) -> dict[str, object]:
     made = [value.decode() for value in values] if kind is Kind.JSON else values
-    return {"source": parquet_inputs.write(path / "in.parquet", {"value": made}), "kinds": {"value": kind}}
+    return {"source": parquet_inputs.write(path / "in.parquet", {"value": made}), "kind": {"value": kind}}
 
 
 def tfrecord(path: Path, values: Values, kind: Kind) -> dict[str, object]:
     made = [tfrecords.example(value=[value]) for value in values]
-    return {"source": tfrecords.write(path / "in.tfrecord", made), "kinds": {"value": kind}}
+    return {"source": tfrecords.write(path / "in.tfrecord", made), "kind": {"value": kind}}
 
 
 def tar(path: Path, values: Values, kind: Kind) -> dict[str, object]:

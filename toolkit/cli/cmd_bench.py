@@ -5,104 +5,44 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated
 
-import typer
-
-from toolkit.cli.options import (
-    DatasetArgument,
-    DebugOption,
-    JsonOption,
-    ProgressOption,
-    QuietOption,
-    at_least,
-    choice,
-    envvar,
-    parse_threads,
-)
+from toolkit.cli.flags import flag
+from toolkit.cli.options import DatasetArgument, DebugOption, JsonOption, ProgressOption, QuietOption
 from toolkit.cli.output import print_document, print_views
 from toolkit.cli.progress import shown_progress
-from toolkit.cli.source_options import names_of
+from toolkit.errors import UsageError
 from toolkit.loader.outputs.registry import DEFAULT, known_names, names
+from toolkit.options.compound import Names
+from toolkit.options.texts import parse_counts
+from toolkit.options.values import Choice, Whole
 
 __all__ = ["bench"]
 
 
+class _OutputName(Choice):
+    """The name of an output; plugins are only looked for when it is none of toolkit's own."""
+
+    def read(self, given: str) -> str:
+        """Return the name. Raises UsageError."""
+        return given if given in self.values else Choice(tuple(known_names())).read(given)
+
+
 def bench(
     dataset: DatasetArgument,
-    split: Annotated[
-        str | None,
-        typer.Option("--split", envvar=envvar("--split"), help="The split; the only one, or train, if not given."),
-    ] = None,
+    split: Annotated[str | None, flag("--split", "The split; the only one, or train, if not given.")] = None,
     columns: Annotated[
         Sequence[str] | None,
-        typer.Option(
-            "--columns",
-            envvar=envvar("--columns"),
-            parser=names_of,
-            metavar="NAME,...",
-            help="Load only these, for instance to leave out one with missing values.",
-        ),
+        flag("--columns", "Load only these, for instance to leave out one with missing values.", Names()),
     ] = None,
-    threads: Annotated[
-        str,
-        typer.Option(
-            "--threads", envvar=envvar("--threads"), metavar="N,...", help="Thread counts, one case each; or auto."
-        ),
-    ] = "1,2",
-    batch_size: Annotated[
-        int, typer.Option("--batch-size", envvar=envvar("--batch-size"), parser=at_least(1), metavar="N")
-    ] = 64,
-    epochs: Annotated[
-        int,
-        typer.Option("--epochs", envvar=envvar("--epochs"), parser=at_least(1), metavar="N", help="Epochs of a run."),
-    ] = 1,
-    repeats: Annotated[
-        int,
-        typer.Option(
-            "--repeats", envvar=envvar("--repeats"), parser=at_least(1), metavar="N", help="Runs of each case."
-        ),
-    ] = 3,
-    short_side: Annotated[
-        int,
-        typer.Option(
-            "--short-side", envvar=envvar("--short-side"), parser=at_least(1), metavar="PIXELS", help="Resize to this."
-        ),
-    ] = 256,
-    crop: Annotated[
-        int,
-        typer.Option(
-            "--crop", envvar=envvar("--crop"), parser=at_least(1), metavar="PIXELS", help="Cut this from the middle."
-        ),
-    ] = 224,
-    seq_len: Annotated[
-        int,
-        typer.Option(
-            "--seq-len",
-            envvar=envvar("--seq-len"),
-            parser=at_least(1),
-            metavar="TOKENS",
-            help="Tokens of a row, when DATASET has tokens.",
-        ),
-    ] = 1024,
-    decode: Annotated[
-        bool,
-        typer.Option("--decode/--no-decode", envvar=envvar("--decode"), help="Decode images, or load their bytes."),
-    ] = True,
-    shuffle: Annotated[
-        str,
-        typer.Option(
-            "--shuffle", envvar=envvar("--shuffle"), parser=choice(("full", "block", "none")), metavar="full|block|none"
-        ),
-    ] = "full",
-    output: Annotated[
-        str,
-        typer.Option(
-            "--output",
-            envvar=envvar("--output"),
-            parser=_output_name,
-            metavar="|".join(names()),
-            help="What the arrays of a batch are.",
-        ),
-    ] = DEFAULT,
+    threads: Annotated[str, flag("--threads", "Thread counts, one case each; or auto.", metavar="N,...")] = "1,2",
+    batch_size: Annotated[int, flag("--batch-size", None, Whole(1))] = 64,
+    epochs: Annotated[int, flag("--epochs", "Epochs of a run.", Whole(1))] = 1,
+    repeats: Annotated[int, flag("--repeats", "Runs of each case.", Whole(1))] = 3,
+    short_side: Annotated[int, flag("--short-side", "Resize to this.", Whole(1, "PIXELS"))] = 256,
+    crop: Annotated[int, flag("--crop", "Cut this from the middle.", Whole(1, "PIXELS"))] = 224,
+    seq_len: Annotated[int, flag("--seq-len", "Tokens of a row, when DATASET has tokens.", Whole(1, "TOKENS"))] = 1024,
+    decode: Annotated[bool, flag("--decode/--no-decode", "Decode images, or load their bytes.")] = True,
+    shuffle: Annotated[str, flag("--shuffle", None, Choice(("full", "block", "none")))] = "full",
+    output: Annotated[str, flag("--output", "What the arrays of a batch are.", _OutputName(tuple(names())))] = DEFAULT,
     json: JsonOption = False,
     progress: ProgressOption = None,
     quiet: QuietOption = False,
@@ -110,9 +50,9 @@ def bench(
 ) -> None:
     """Measure how fast DATASET loads: each case in new processes, repeats interleaved, medians and spread."""
     try:
-        counts = parse_threads(threads)
-    except typer.BadParameter as error:
-        raise typer.BadParameter(error.message, param_hint="--threads") from error
+        counts = parse_counts(threads)
+    except UsageError as error:
+        raise UsageError(f"--threads: {error}") from error
 
     from toolkit.checks.bench.bench import BenchOptions
     from toolkit.checks.bench.bench import bench as run_bench
@@ -140,8 +80,3 @@ def bench(
         print_document("toolkit.bench/1", {**vars(result), "meaning": FIGURES, "environment": doctor().brief()})
     else:
         print_views(bench_views(result))
-
-
-def _output_name(value: str) -> str:
-    """Return the name of an output; plugins are only looked for when it is none of toolkit's own."""
-    return value if value in names() else choice(known_names())(value)

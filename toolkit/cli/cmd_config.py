@@ -6,10 +6,11 @@ from typing import Annotated, Any
 
 import typer
 
-from toolkit.cli.config_options import effective_options, keys_of, take_config, take_settings, values_of
-from toolkit.cli.options import DebugOption, envvar
+from toolkit.cli.config_options import effective_options, keys_of, take_config, take_settings
+from toolkit.cli.flags import flag
+from toolkit.cli.options import DebugOption
 from toolkit.cli.output import print_document, print_json, print_text
-from toolkit.cli.pack_job import make_job
+from toolkit.pack.make import make_job
 
 __all__ = ["check", "config", "schema"]
 
@@ -22,7 +23,7 @@ def config(context: typer.Context) -> None:
 
 def schema(context: typer.Context, debug: DebugOption = False) -> None:
     """Print the JSON Schema (draft 2020-12) of configs, as editors and CI read it."""
-    from toolkit.config.schema import json_schema
+    from toolkit.options.schema import json_schema
 
     print_json(json_schema(keys_of(_pack_command(context))), indent=2)
 
@@ -31,10 +32,7 @@ def check(
     context: typer.Context,
     file: Annotated[str, typer.Argument(metavar="FILE", help="A YAML config.", show_default=False)],
     settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", envvar=envvar("--set"), metavar="KEY=VALUE", help="Another value for a key, as its flag takes it."
-        ),
+        list[str] | None, flag("--set", "Another value for a key, as its flag takes it.", metavar="KEY=VALUE")
     ] = None,
     debug: DebugOption = False,
 ) -> None:
@@ -42,15 +40,13 @@ def check(
 
     Nothing is read but FILE, and SOURCE need not be there; so what only its content tells is not checked.
     """
-    from toolkit.sources.make import check_options
-
     command = _pack_command(context)
     packing = typer.Context(command, info_name="pack")
     take_config(packing, file)
     take_settings(packing, settings or [])
-    options, origins = effective_options(packing)
-    job = make_job(values_of(packing, options), reads=False)
-    check_options(job.source_kind, job.source_options)
+    values, origins = effective_options(packing)
+    make_job([values["source"] or "", values["dataset"] or ""], values, reads=False)
+    options = {key: option.value.plain(values[key]) for key, option in keys_of(command).items()}
     print_document("toolkit.config/1", {"config": file, "options": options, "from": origins})
 
 

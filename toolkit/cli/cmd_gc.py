@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
-from toolkit.cli.options import DebugOption, JsonOption, envvar
+from toolkit.cli.flags import flag
+from toolkit.cli.options import DebugOption, JsonOption
 from toolkit.cli.output import note, print_document, print_line
-from toolkit.cli.source_options import names_of
+from toolkit.options.compound import Names
 
 __all__ = ["gc"]
 
@@ -20,18 +21,14 @@ def gc(
     dataset: Annotated[str, typer.Argument(metavar="DATASET", help="The dataset's folder.")],
     keep: Annotated[
         Sequence[str] | None,
-        typer.Option(
+        flag(
             "--keep",
-            envvar=envvar("--keep"),
-            parser=names_of,
+            "Versions to keep besides the current one: their pins, or 12 or more digits.",
+            Names(),
             metavar="PIN,...",
-            help="Versions to keep besides the current one: their pins, or 12 or more digits.",
         ),
     ] = None,
-    delete: Annotated[
-        bool,
-        typer.Option("--delete", envvar=envvar("--delete"), help="Remove the files; without it they are only listed."),
-    ] = False,
+    delete: Annotated[bool, flag("--delete", "Remove the files; without it they are only listed.")] = False,
     json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:

@@ -4,24 +4,18 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
-from toolkit.cli.options import DatasetArgument, DebugOption, at_least, envvar
+from toolkit.cli.flags import flag
+from toolkit.cli.options import DatasetArgument, DebugOption
 from toolkit.cli.output import print_json
+from toolkit.options.values import Whole
 
 __all__ = ["head"]
 
 
 def head(
     dataset: DatasetArgument,
-    split: Annotated[
-        str | None,
-        typer.Option("--split", envvar=envvar("--split"), help="The split; may be left out when there is only one."),
-    ] = None,
-    samples: Annotated[
-        int,
-        typer.Option("--samples", "-n", envvar=envvar("--samples"), parser=at_least(0), metavar="N", help="How many."),
-    ] = 5,
+    split: Annotated[str | None, flag("--split", "The split; may be left out when there is only one.")] = None,
+    samples: Annotated[int, flag("--samples", "How many.", Whole(0), short="-n")] = 5,
     debug: DebugOption = False,
 ) -> None:
     """Print the first samples of DATASET, one JSON object a line; bytes and pixels as their size, labels named."""

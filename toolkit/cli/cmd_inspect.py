@@ -4,47 +4,28 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
-from toolkit.cli.options import DatasetArgument, DebugOption, JsonOption, at_least, envvar
+from toolkit.cli.flags import flag
+from toolkit.cli.options import DatasetArgument, DebugOption, JsonOption
 from toolkit.cli.output import print_document, print_views
+from toolkit.options.values import Whole
 
 __all__ = ["inspect"]
 
 
 def inspect(
     dataset: DatasetArgument,
-    split: Annotated[
-        str | None,
-        typer.Option("--split", envvar=envvar("--split"), help="Only this split's classes, images and samples."),
-    ] = None,
-    samples: Annotated[
-        int,
-        typer.Option(
-            "--samples",
-            envvar=envvar("--samples"),
-            parser=at_least(0),
-            metavar="N",
-            help="First samples of each split.",
-        ),
-    ] = 5,
+    split: Annotated[str | None, flag("--split", "Only this split's classes, images and samples.")] = None,
+    samples: Annotated[int, flag("--samples", "First samples of each split.", Whole(0))] = 5,
     scan: Annotated[
         int,
-        typer.Option(
+        flag(
             "--scan",
-            envvar=envvar("--scan"),
-            parser=at_least(0),
-            metavar="N",
-            help="Image headers to read: all, or N evenly spaced ones where there are more; 0 reads none.",
+            "Image headers to read: all, or N evenly spaced ones where there are more; 0 reads none.",
+            Whole(0),
         ),
     ] = 10_000,
     labels: Annotated[
-        bool,
-        typer.Option(
-            "--labels",
-            envvar=envvar("--labels"),
-            help="Only the classes, all of them: ids, samples in each split, shares. Opens no shard.",
-        ),
+        bool, flag("--labels", "Only the classes, all of them: ids, samples in each split, shares. Opens no shard.")
     ] = False,
     json: JsonOption = False,
     debug: DebugOption = False,

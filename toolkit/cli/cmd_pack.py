@@ -13,50 +13,17 @@ import typer
 from typer.core import TyperCommand
 
 from toolkit.cli.config_options import ConfigOption, SetOption
-from toolkit.cli.image_options import ImageEncodingOption, MaxPixelsOption, ShortSideOption, VerifyImagesOption
-from toolkit.cli.options import (
-    DebugOption,
-    JsonOption,
-    ProgressOption,
-    QuietOption,
-    at_least,
-    choice,
-    envvar,
-    parse_budget,
-    parse_jobs,
-    parse_size,
-)
+from toolkit.cli.flags import flag, with_options
+from toolkit.cli.options import DebugOption, JsonOption, ProgressOption, QuietOption
 from toolkit.cli.output import Interrupted, note, print_document, print_line, print_views, warn
-from toolkit.cli.pack_job import make_job, options_of
 from toolkit.cli.progress import shown_progress
-from toolkit.cli.source_options import (
-    ColumnsOption,
-    EosOption,
-    EosTokenOption,
-    ExcludeOption,
-    FollowLinksOption,
-    IncludeOption,
-    KeyOption,
-    KindOption,
-    MapOption,
-    MaxValueBytesOption,
-    MissingOption,
-    RawOption,
-    RenameOption,
-    SourceKindOption,
-    SplitsOption,
-    TextColumnOption,
-    TokenizerOption,
-    UserMetadataOption,
-    source_text,
-)
 from toolkit.errors import RejectsError, UsageError
-from toolkit.format.encodings import KEEP
-from toolkit.pack.job import DEFAULT_SHARD_BYTES, KeyConflict, OnExisting, PackJob, PackResult
-from toolkit.pipelines.image.formats import DEFAULT_MAX_PIXELS
-from toolkit.processors import processors
+from toolkit.options.option import options_of
+from toolkit.pack.identity import job_options
+from toolkit.pack.job import OnExisting, PackJob, PackResult
+from toolkit.pack.make import make_job
 from toolkit.report.text import count
-from toolkit.sources.options import DEFAULT_MAX_VALUE_BYTES, LabelMode, Missing, VerifyImages
+from toolkit.sources.registry import every
 from toolkit.sources.splits import DEFAULT_SPLIT, SPLIT_NAMES
 
 __all__ = ["PackCommand", "pack"]
@@ -71,13 +38,21 @@ class PackCommand(TyperCommand):
         return ["[OPTIONS]", *(piece for param in shown for piece in param.get_usage_pieces(ctx))]
 
 
+def _source_text() -> str:
+    """Return what SOURCE may be: inputs of every kind that is known."""
+    *titles, last = (spec.title for spec in every())
+    text = f"{', '.join(titles)} or {last}: files, folders, patterns or {{000..099}} lists."
+    return text[0].upper() + text[1:]
+
+
+@with_options(options_of(PackJob), before="config")
 def pack(
     context: typer.Context,
     source: Annotated[
         str,
         typer.Argument(
             metavar="SOURCE...",
-            help=source_text(),
+            help=_source_text(),
             show_default=False,
         ),
     ],
@@ -86,153 +61,12 @@ def pack(
     ] = None,
     # A shell expands corpus/*.jsonl: with more than two paths the last is DATASET, and all others are SOURCE.
     further: Annotated[list[str] | None, typer.Argument(metavar=" ", hidden=True)] = None,
-    split: Annotated[
-        str | None,
-        typer.Option(
-            "--split",
-            envvar=envvar("--split"),
-            help="Name of the split, train if not given; with split folders, the one to pack.",
-        ),
-    ] = None,
-    shard_size: Annotated[
-        int,
-        typer.Option(
-            "--shard-size",
-            envvar=envvar("--shard-size"),
-            parser=parse_size,
-            metavar="SIZE",
-            show_default="256MiB",
-            help="Fill shards up to this: bytes, or with a unit as in 100MB, 256MiB.",
-        ),
-    ] = DEFAULT_SHARD_BYTES,
-    label_mode: Annotated[
-        str,
-        typer.Option(
-            "--label-mode",
-            envvar=envvar("--label-mode"),
-            parser=choice(LabelMode),
-            metavar="auto|none|imagefolder",
-            help="Labels from class folders: when there are any, never, or always.",
-        ),
-    ] = LabelMode.AUTO.value,
-    require_labels: Annotated[
-        bool,
-        typer.Option(
-            "--require-labels", envvar=envvar("--require-labels"), help="Refuse images that lie in no class folder."
-        ),
-    ] = False,
-    classes: Annotated[
-        str | None,
-        typer.Option(
-            "--classes", envvar=envvar("--classes"), metavar="FILE", help="Class names in id order, one a line."
-        ),
-    ] = None,
-    jobs: Annotated[
-        int,
-        typer.Option(
-            "--jobs",
-            "-j",
-            envvar=envvar("--jobs"),
-            parser=parse_jobs,
-            metavar="N|auto",
-            show_default="auto: the processors",
-            help="Shards written at the same time; never changes the result.",
-        ),
-    ] = processors(),
-    limit: Annotated[
-        int | None,
-        typer.Option(
-            "--limit",
-            envvar=envvar("--limit"),
-            parser=at_least(1),
-            metavar="N",
-            help="At most N samples of each split.",
-        ),
-    ] = None,
-    shuffle_seed: Annotated[
-        int | None,
-        typer.Option(
-            "--shuffle-seed",
-            envvar=envvar("--shuffle-seed"),
-            parser=at_least(0),
-            metavar="N",
-            help="Spread the samples of each split over its shards, in an order that N decides.",
-        ),
-    ] = None,
-    key_conflict: Annotated[
-        str,
-        typer.Option(
-            "--key-conflict",
-            envvar=envvar("--key-conflict"),
-            parser=choice(KeyConflict),
-            metavar="error|suffix",
-            help="A sample whose key an earlier one has: refuse the input, or call it KEY#1, KEY#2, ...",
-        ),
-    ] = KeyConflict.ERROR.value,
-    on_existing: Annotated[
-        str,
-        typer.Option(
-            "--on-existing",
-            envvar=envvar("--on-existing"),
-            parser=choice(OnExisting),
-            metavar="refuse|resume|overwrite|append",
-            help="When DATASET is there already. A killed pack goes on where it was in any case, and resume does "
-            "nothing else; overwritten versions stay readable by their pins.",
-        ),
-    ] = OnExisting.REFUSE.value,
-    extend_classes: Annotated[
-        bool,
-        typer.Option(
-            "--extend-classes",
-            envvar=envvar("--extend-classes"),
-            help="An append may bring new classes; their ids come behind the old ones.",
-        ),
-    ] = False,
-    max_rejects: Annotated[
-        float,
-        typer.Option(
-            "--max-rejects",
-            envvar=envvar("--max-rejects"),
-            parser=parse_budget,
-            metavar="N|P%",
-            show_default="0",
-            help="Rejected samples to tolerate: a number, or a share of all as in 1%.",
-        ),
-    ] = 0,
-    source_kind: SourceKindOption = None,
-    mapping: MapOption = None,
-    columns: ColumnsOption = None,
-    rename: RenameOption = None,
-    kinds: KindOption = None,
-    key: KeyOption = None,
-    include: IncludeOption = None,
-    exclude: ExcludeOption = None,
-    splits: SplitsOption = None,
-    follow_links: FollowLinksOption = False,
-    max_value_bytes: MaxValueBytesOption = DEFAULT_MAX_VALUE_BYTES,
-    missing: MissingOption = Missing.ERROR.value,
-    raw: RawOption = False,
-    verify_images: VerifyImagesOption = VerifyImages.HEADER.value,
-    image_encoding: ImageEncodingOption = str(KEEP),
-    short_side: ShortSideOption = None,
-    max_pixels: MaxPixelsOption = DEFAULT_MAX_PIXELS,
-    tokenizer: TokenizerOption = None,
-    text_column: TextColumnOption = None,
-    eos: EosOption = False,
-    eos_token: EosTokenOption = None,
-    user: UserMetadataOption = None,
     config: ConfigOption = None,
     settings: SetOption = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", envvar=envvar("--dry-run"), help="Say what would be packed; write nothing.")
-    ] = False,
+    dry_run: Annotated[bool, flag("--dry-run", "Say what would be packed; write nothing.")] = False,
     abort: Annotated[
         bool,
-        typer.Option(
-            "--abort",
-            envvar=envvar("--abort"),
-            help="Give up the unfinished pack of DATASET, whichever it is; versions stay. Needs no SOURCE.",
-        ),
+        flag("--abort", "Give up the unfinished pack of DATASET, whichever it is; versions stay. Needs no SOURCE."),
     ] = False,
     json: JsonOption = False,
     progress: ProgressOption = None,
@@ -243,12 +77,13 @@ def pack(
 
     The last line on stdout is for programs: samples=600 shards=2 bytes=21087276 seconds=0.37 pin=<sha256>.
     """
+    paths = [source, *([] if dataset is None else [dataset]), *(further or [])]
     if abort:
-        _abort([source, *([] if dataset is None else [dataset]), *(further or [])][-1], json=json, quiet=quiet)
+        _abort(paths[-1], json=json, quiet=quiet)
         return
     if dataset is None:
         raise UsageError("Missing argument 'DATASET'. See `toolkit pack --help`.")
-    job = make_job(context.params)
+    job = make_job(paths, context.params)
     if dry_run:
         _plan(job, json=json, quiet=quiet)
     else:
@@ -280,19 +115,15 @@ def _pack(job: PackJob, *, json: bool, progress: bool | None, quiet: bool) -> No
 def _report(job: PackJob, result: PackResult, *, json: bool, quiet: bool) -> None:
     from toolkit.report.pack_view import pack_views
 
-    report = None
-    if result.rejects:
-        report = os.path.join(job.dataset, "reports", f"{result.pin}.rejects.jsonl")
     for text in result.warnings:
         warn(text)
     if not quiet:
         _note_split(job, result.splits)
     if json:
-        document = {**asdict(result), "rejects_report": report, "options": options_of(job)}
-        print_document("toolkit.pack/1", document)
+        print_document("toolkit.pack/1", result)
         return
     if not quiet:
-        print_views(pack_views(result, job, report))
+        print_views(pack_views(result, job))
     print_line(
         f"samples={result.samples} shards={result.shards} bytes={result.bytes} "
         f"seconds={result.seconds:.2f} pin={result.pin}"
@@ -327,7 +158,7 @@ def _plan(job: PackJob, *, json: bool, quiet: bool) -> None:
     counts = [split.samples for split in splits]
     samples = None if None in counts else sum(number or 0 for number in counts)
     if json:
-        document = {**asdict(planned), "dataset": job.dataset, "dataset_exists": exists, "options": options_of(job)}
+        document = {**asdict(planned), "dataset": job.dataset, "dataset_exists": exists, "options": job_options(job)}
         print_document("toolkit.pack-plan/1", document)
     else:
         if not quiet:

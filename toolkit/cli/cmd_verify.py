@@ -6,11 +6,13 @@ from typing import Annotated
 
 import typer
 
-from toolkit.cli.image_options import MaxPixelsOption
-from toolkit.cli.options import DatasetArgument, DebugOption, JsonOption, ProgressOption, QuietOption, envvar
+from toolkit.cli.flags import flag, flag_for
+from toolkit.cli.options import DatasetArgument, DebugOption, JsonOption, ProgressOption, QuietOption
 from toolkit.cli.output import print_document, print_views
 from toolkit.cli.progress import shown_progress
 from toolkit.errors import IntegrityError, SampleError, StorageError
+from toolkit.options.option import options_of
+from toolkit.pack.job import PackJob
 from toolkit.pipelines.image.formats import DEFAULT_MAX_PIXELS
 
 __all__ = ["verify"]
@@ -20,16 +22,13 @@ def verify(
     dataset: DatasetArgument,
     full: Annotated[
         bool,
-        typer.Option(
+        flag(
             "--full/--quick",
-            envvar=envvar("--full"),
-            help="Check every byte of every shard, or the tables' hashes and each shard's size and metadata.",
+            "Check every byte of every shard, or the tables' hashes and each shard's size and metadata.",
         ),
     ] = False,
-    decode: Annotated[
-        bool, typer.Option("--decode", envvar=envvar("--decode"), help="Decode every image as well.")
-    ] = False,
-    max_pixels: MaxPixelsOption = DEFAULT_MAX_PIXELS,
+    decode: Annotated[bool, flag("--decode", "Decode every image as well.")] = False,
+    max_pixels: Annotated[int, flag_for(options_of(PackJob)["max_pixels"])] = DEFAULT_MAX_PIXELS,
     json: JsonOption = False,
     progress: ProgressOption = None,
     quiet: QuietOption = False,

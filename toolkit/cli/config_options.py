@@ -11,37 +11,38 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from toolkit.cli.options import envvar
+from toolkit.cli.flags import flag
 from toolkit.cli.output import Mode
 from toolkit.errors import UsageError
+from toolkit.options.option import Option, options_of
+from toolkit.options.values import Flag, Text
+from toolkit.pack.job import PackJob
 
 if TYPE_CHECKING:
-    from toolkit.config.keys import Key
-    from toolkit.config.load import Setting
+    from toolkit.options.load import Setting
 
-__all__ = ["ConfigOption", "SetOption", "effective_options", "keys_of", "take_config", "take_settings", "values_of"]
+__all__ = ["ConfigOption", "SetOption", "effective_options", "keys_of", "take_config", "take_settings"]
 
-_NO_KEYS = ("help", "config", "set", "further")
+_NO_KEYS = ("help", "config", "settings", "further")
 _SET = "toolkit.set"  # in a context's meta: the keys that --set gave
 
 
-def keys_of(command: Any) -> dict[str, Key]:
-    """Return the keys of a command's config: one for each of its flags and arguments, with their help texts."""
-    from toolkit.config.keys import make_keys
-
-    return make_keys({key: param.help or "" for key, param in _params(command).items()})
+def keys_of(command: Any) -> dict[str, Option]:
+    """Return the keys of a command's config: its declared options, its arguments and its other flags, by name."""
+    declared = options_of(PackJob)
+    return {key: declared.get(key) or _own(key, param) for key, param in _params(command).items()}
 
 
 def take_config(context: typer.Context, path: str) -> None:
     """Put the settings of a config file under those that are there already."""
-    from toolkit.config.load import load_config
+    from toolkit.options.load import load_config
 
     _take(context, load_config(path, keys_of(context.command)), above=False)
 
 
 def take_settings(context: typer.Context, texts: Sequence[str]) -> None:
     """Put KEY=VALUE settings over those that are there already."""
-    from toolkit.config.load import read_settings
+    from toolkit.options.load import read_settings
 
     _take(context, read_settings(texts, keys_of(context.command)), above=True)
 
@@ -66,12 +67,6 @@ def effective_options(context: typer.Context) -> tuple[dict[str, Any], dict[str,
     return values, origins
 
 
-def values_of(context: typer.Context, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values by the names of the command's parameters; None for those that have no key."""
-    by_key = {param.name: options[key] for key, param in _params(context.command).items()}
-    return {param.name: by_key.get(param.name) for param in context.command.params if param.name is not None}
-
-
 def _config_callback(context: typer.Context, value: str | None) -> str | None:
     if value is not None and not context.resilient_parsing:
         take_config(context, value)
@@ -86,37 +81,35 @@ def _set_callback(context: typer.Context, value: list[str] | None) -> list[str] 
 
 ConfigOption = Annotated[
     str | None,
-    typer.Option(
+    flag(
         "--config",
-        envvar=envvar("--config"),
+        "YAML file of options, SOURCE and DATASET: a key for each flag, as in shard_size. "
+        "Paths in it are relative to it.",
         metavar="FILE",
         is_eager=True,
         callback=_config_callback,
-        help="YAML file of options, SOURCE and DATASET: a key for each flag, as in shard_size. "
-        "Paths in it are relative to it.",
     ),
 ]
 SetOption = Annotated[
     list[str] | None,
-    typer.Option(
+    flag(
         "--set",
-        envvar=envvar("--set"),
+        "Another value for a key of the config, as its flag takes it; flags and their environment twins win.",
         metavar="KEY=VALUE",
         is_eager=True,
         callback=_set_callback,
-        help="Another value for a key of the config, as its flag takes it; flags and their environment twins win.",
     ),
 ]
 
 
-def _params(command: Any) -> dict[str, Any]:
-    from toolkit.config.keys import key_of_flag
+def _own(key: str, param: Any) -> Option:
+    """Return what a config has for a parameter of the command itself: a path for an argument, or yes and no."""
+    is_argument = param.param_type_name == "argument"
+    return Option(name=key, value=Text(path=True) if is_argument else Flag(), help=param.help or "")
 
-    params = {}
-    for param in command.params:
-        flag = next((opt for opt in param.opts if opt.startswith("--")), param.name)
-        params[key_of_flag(flag)] = param
-    return {key: param for key, param in params.items() if key not in _NO_KEYS}
+
+def _params(command: Any) -> dict[str, Any]:
+    return {param.name: param for param in command.params if param.name not in _NO_KEYS}
 
 
 def _take(context: typer.Context, settings: Mapping[str, Setting], *, above: bool) -> None:
@@ -128,7 +121,7 @@ def _take(context: typer.Context, settings: Mapping[str, Setting], *, above: boo
         except typer.BadParameter as error:
             place = setting.where if setting.where.startswith("--set") else f"{setting.where}: {key}"
             raise UsageError(f"{place}: {error.message}") from error
-        taken[params[key].name] = setting.value
+        taken[key] = setting.value
     if above:
         context.meta.setdefault(_SET, set()).update(settings)
     before = dict(context.default_map or {})

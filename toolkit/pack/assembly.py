@@ -34,7 +34,7 @@ def assemble(job: PackJob, prepared: Prepared, results: Sequence[SliceResult], t
         splits=splits if base is None else base.joined_splits(splits),
         options=prepared.options,
         parent=None if base is None else base.pin,
-        user={**({} if base is None else base.manifest.user), **job.user},
+        user={**({} if base is None else base.manifest.user), **job.user_metadata},
     )
 
 

@@ -7,17 +7,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 
 from toolkit.errors import UsageError
-from toolkit.format.encodings import KEEP, ImageEncoding
+from toolkit.format.encodings import ENCODING_PATTERN, KEEP, ImageEncoding
+from toolkit.options.compound import Pairs
+from toolkit.options.option import option
+from toolkit.options.values import COUNT, SHARE, SIZE, Choice, Flag, Form, Text, Whole
 from toolkit.pipelines.image.formats import DEFAULT_MAX_PIXELS
+from toolkit.processors import processors
+from toolkit.sources.kind_option import KindOfSource
 from toolkit.sources.names import is_utf8, printable
 from toolkit.sources.options import LARGEST_VALUE, InputOptions, SourceOptions
 from toolkit.sources.reject import Reject
 from toolkit.storage.places import local_path
 
-__all__ = ["DEFAULT_SHARD_BYTES", "KeyConflict", "OnExisting", "PackJob", "PackPlan", "PackResult", "PlannedSplit"]
+__all__ = ["DEFAULT_SHARD_SIZE", "KeyConflict", "OnExisting", "PackJob", "PackPlan", "PackResult", "PlannedSplit"]
 
-DEFAULT_SHARD_BYTES = 256 * 1024 * 1024
-_LEAST_SHARD_BYTES = 64 * 1024
+DEFAULT_SHARD_SIZE = 256 * 1024 * 1024
+_LEAST_SHARD_SIZE = 64 * 1024
 _LEAST = {
     "jobs": 1,
     "max_rejects": 0,
@@ -64,44 +69,80 @@ class PackJob(InputOptions):
         more_sources: Further inputs of the same kind.
         dataset: The folder of the dataset.
         source_kind: Which kind the input is of, by name; found from its content when None.
-        shard_bytes: Size that shards are filled up to.
-        image_encoding: How images are stored.
-        short_side: Images whose shorter side is longer are made smaller, so that it has this many pixels.
-        max_pixels: Images that are decoded may have this many pixels; larger ones are rejected.
-        jobs: Slices packed at the same time. Never changes the result.
-        key_conflict: What to do about samples whose key an earlier one has.
-        on_existing: What to do when the dataset is there already.
-        extend_classes: An append may bring new classes; their ids come behind the old ones.
+        shard_size: Bytes that shards are filled up to.
         max_rejects: Rejected samples that are tolerated: a number, or a share of all samples below 1.0 as a float.
-        user: Metadata of the user's own, for the manifest.
     """
 
     source: str
-    dataset: str
-    source_kind: str | None = None
-    shard_bytes: int = DEFAULT_SHARD_BYTES
-    image_encoding: ImageEncoding = KEEP
-    short_side: int | None = None
-    max_pixels: int = DEFAULT_MAX_PIXELS
     more_sources: tuple[str, ...] = ()
-    jobs: int = 1
-    key_conflict: KeyConflict = KeyConflict.ERROR
-    on_existing: OnExisting = OnExisting.REFUSE
-    extend_classes: bool = False
-    max_rejects: int | float = 0
-    user: Mapping[str, str] = field(default_factory=dict)
+    dataset: str
+    source_kind: str | None = option(KindOfSource(), "What SOURCE is; found from its content if not given.")
+    shard_size: int = option(
+        SIZE,
+        "Fill shards up to this: bytes, or with a unit as in 100MB, 256MiB.",
+        DEFAULT_SHARD_SIZE,
+        written="256MiB",
+        in_journal=True,
+        in_manifest="shard_bytes",
+    )
+    image_encoding: ImageEncoding = option(
+        Form(ENCODING_PATTERN, "keep, jpeg:QUALITY as in jpeg:90, or raw", ImageEncoding.parse),
+        "Keep the source's bytes, or store images as JPEG of a quality from 1 to 100, or as pixels.",
+        KEEP,
+        metavar="keep|jpeg:QUALITY|raw",
+        in_journal=True,
+    )
+    short_side: int | None = option(
+        Whole(1, "PIXELS"),
+        "With jpeg or raw: resize larger images so that their shorter side has this; none is enlarged.",
+        in_journal=True,
+    )
+    max_pixels: int = option(
+        Whole(1, "PIXELS"),
+        "Decode no image of more pixels; its header tells how many there are.",
+        DEFAULT_MAX_PIXELS,
+        in_journal=True,
+    )
+    key_conflict: KeyConflict = option(
+        Choice(KeyConflict),
+        "A sample whose key an earlier one has: refuse the input, or call it KEY#1, KEY#2, ...",
+        KeyConflict.ERROR,
+        in_journal=True,
+    )
+    max_rejects: int | float = option(SHARE, "Rejected samples to tolerate: a number, or a share of all as in 1%.", 0)
+    on_existing: OnExisting = option(
+        Choice(OnExisting),
+        "When DATASET is there already. A killed pack goes on where it was in any case, and resume does nothing else; "
+        "overwritten versions stay readable by their pins.",
+        OnExisting.REFUSE,
+    )
+    extend_classes: bool = option(Flag(), "An append may bring new classes; their ids come behind the old ones.", False)
+    user_metadata: Mapping[str, str] = option(
+        Pairs(Text(), "{owner: me, licence: CC0}"),
+        "Text to keep in the manifest; part of what is pinned.",
+        factory=dict,
+        metavar="KEY=VALUE,...",
+    )
+    jobs: int = option(
+        COUNT,
+        "Shards written at the same time; never changes the result.",
+        factory=processors,
+        written="auto",
+        short="-j",
+    )
 
     def __post_init__(self) -> None:
         self._find_places()
         texts = [*(self.columns or ()), *([] if self.key is None else [self.key])]
-        texts += [text for of in (self.mapping or {}, self.rename, self.user) for pair in of.items() for text in pair]
-        texts += [*self.kinds, *(one for one in (self.text_column, self.eos_token) if one is not None)]
+        pairs = (self.map or {}, self.rename, self.user_metadata)
+        texts += [text for of in pairs for pair in of.items() for text in pair]
+        texts += [*self.kind, *(one for one in (self.text_column, self.eos_token) if one is not None)]
         texts += [text for split, folders in self.splits.items() for text in (split, *folders)]
         for text in texts:
             if not is_utf8(text):
                 raise UsageError(f"{printable(text)!r} is not valid UTF-8, which names and metadata are")
-        if self.shard_bytes < _LEAST_SHARD_BYTES:
-            raise UsageError(f"a shard size of {self.shard_bytes} bytes is too small: give at least 64KiB")
+        if self.shard_size < _LEAST_SHARD_SIZE:
+            raise UsageError(f"a shard size of {self.shard_size} bytes is too small: give at least 64KiB")
         for name, least in _LEAST.items():
             value = getattr(self, name)
             if value is not None and value < least:
@@ -130,7 +171,7 @@ class PackJob(InputOptions):
     def source_options(self) -> SourceOptions:
         """The options that the source gets."""
         shared = {one.name: getattr(self, one.name) for one in fields(InputOptions)}
-        return SourceOptions(paths=self.sources, slice_bytes=self.shard_bytes, **shared)
+        return SourceOptions(paths=self.sources, slice_bytes=self.shard_size, **shared)
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -178,7 +219,8 @@ class PackResult:
     `source_kind` is what the input is, or was found to be; "documents" where a program gave them. `added` counts the
     samples of this pack, fewer than `samples` when it was an append; `resumed` the slices that an earlier, killed pack
     had finished; `renamed` the samples that got a new key. `skipped` counts what was passed over, by reason, and
-    `skipped_names` has the first names of each.
+    `skipped_names` has the first names of each. `rejects_report` is the path of the list of rejects, if there are
+    any; `options` are those of the pack, by name.
     """
 
     pin: str
@@ -198,3 +240,5 @@ class PackResult:
     added: int = 0
     resumed: int = 0
     renamed: int = 0
+    rejects_report: str | None = None
+    options: dict[str, object] = field(default_factory=dict)

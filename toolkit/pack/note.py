@@ -79,7 +79,7 @@ class CommitNote:
 
 
 def _job_hash(job: PackJob, prepared: Prepared) -> str:
-    return sha256(msgspec.json.encode([prepared.asked, dict(job.user)], order="sorted"))
+    return sha256(msgspec.json.encode([prepared.asked, dict(job.user_metadata)], order="sorted"))
 
 
 def _input_hash(prepared: Prepared) -> str:

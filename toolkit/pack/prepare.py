@@ -12,6 +12,7 @@ from toolkit.format.schema import Column, Kind, arrow_schema
 from toolkit.format.tables import encode_label_table, sha256
 from toolkit.pack.append import Base
 from toolkit.pack.committed import Committed
+from toolkit.pack.identity import journal_options
 from toolkit.pack.job import KeyConflict, OnExisting, PackJob
 from toolkit.pack.journal import Journal
 from toolkit.pack.shape import Shaper
@@ -77,14 +78,9 @@ def prepare(
         schema=arrow_schema(columns, survey.types, survey.classes),
         options=options,
         asked={
-            **options,
+            **journal_options(job, options),
             "source": [printable(real_path(one)) for one in job.sources],
             _APPENDED_TO: None if base is None else base.pin,
-            "verify_images": job.verify_images.value,
-            "max_value_bytes": job.max_value_bytes,
-            "image_encoding": str(job.image_encoding),
-            "short_side": job.short_side,
-            "max_pixels": job.max_pixels,
             "versions": versions(job),
         },
         two_passes=job.key_conflict is KeyConflict.SUFFIX or (job.shuffle_seed is not None and not survey.shuffled),
@@ -150,7 +146,7 @@ def _shaping_options(job: PackJob, survey: Survey, kind: str | None) -> dict[str
 
     Nor do verify_images, max_pixels and max_value_bytes: they decide what is rejected, and what is left is the same.
     """
-    options = {**survey.options, "shard_bytes": job.shard_bytes}
+    options = {**survey.options, "shard_bytes": job.shard_size}
     if kind is not None:
         options["source_kind"] = kind
     if job.shuffle_seed is not None:

@@ -11,9 +11,10 @@ from toolkit.errors import SourceError, StorageError, UsageError
 from toolkit.format.commit import Transaction
 from toolkit.format.manifest import Manifest, encode_manifest
 from toolkit.format.media import stored_medium
-from toolkit.format.pin import holds_dataset, resolve
+from toolkit.format.pin import REPORTS, holds_dataset, resolve
 from toolkit.pack.assembly import assemble
 from toolkit.pack.committed import Committed
+from toolkit.pack.identity import job_options
 from toolkit.pack.job import OnExisting, PackJob, PackPlan, PackResult, PlannedSplit
 from toolkit.pack.journal import Journal
 from toolkit.pack.note import CommitNote
@@ -167,6 +168,7 @@ def _result(
     job: PackJob, prepared: Prepared, packed: Packed, manifest: Manifest, pin: str, seconds: float
 ) -> PackResult:
     splits, classes = manifest.splits, prepared.survey.classes
+    report = os.path.join(job.dataset, REPORTS, f"{pin}.rejects.jsonl") if packed.rejects else None
     return PackResult(
         pin=pin,
         dataset=job.dataset,
@@ -182,7 +184,9 @@ def _result(
         warnings=prepared.survey.warnings,
         skipped_names=dict(prepared.survey.skipped_names),
         rejects=packed.rejects,
+        rejects_report=report,
         added=packed.rows,
         resumed=packed.resumed,
         renamed=packed.renamed,
+        options=job_options(job),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Literal
 
 import msgspec
 import numpy as np
@@ -14,7 +15,9 @@ from numpy.typing import NDArray
 from toolkit.errors import SourceError, UsageError
 from toolkit.format.arrays import to_array
 from toolkit.format.schema import TokenEncoding, token_column, token_type
-from toolkit.pack.job import DEFAULT_SHARD_BYTES, OnExisting, PackJob, PackResult
+from toolkit.options.option import options_of, take
+from toolkit.pack.job import DEFAULT_SHARD_SIZE, PackJob, PackResult
+from toolkit.pack.make import make_job
 from toolkit.pack.run import pack
 from toolkit.sources.base import PIECE_BYTES, Rows, Slice, Source, Survey, rows_schema
 from toolkit.sources.splits import DEFAULT_SPLIT
@@ -36,9 +39,9 @@ def pack_tokens(
     eos: bool | int | str = False,
     split: str = DEFAULT_SPLIT,
     key_prefix: str = "",
-    on_existing: str = "refuse",
-    shard_bytes: int = DEFAULT_SHARD_BYTES,
-    user: Mapping[str, str] | None = None,
+    on_existing: Literal["refuse", "overwrite", "append"] = "refuse",
+    shard_size: int | str = DEFAULT_SHARD_SIZE,
+    user_metadata: Mapping[str, str] | None = None,
 ) -> PackResult:
     """Pack documents into a token dataset; return what was packed.
 
@@ -52,9 +55,10 @@ def pack_tokens(
         eos: What to put behind each document that isn't empty: the tokenizer's end-of-text token, a token, or an id.
         split: Name of the split.
         key_prefix: Keys are this and the number of the document, from 0.
-        on_existing: "refuse", "overwrite" or "append".
-        shard_bytes: Size that shards are filled up to; a document that is larger gets one of its own.
-        user: Metadata for the manifest.
+        on_existing: When the dataset is there already.
+        shard_size: Shards are filled up to this: bytes, or text with a unit as in "64MiB"; a larger document
+            gets one of its own.
+        user_metadata: Text to keep in the manifest; part of what is pinned.
 
     Raises:
         UsageError: An option can't be.
@@ -62,14 +66,13 @@ def pack_tokens(
         ExistsError, StorageError: As toolkit.pack.run.pack.
     """
     maker = _DocumentMaker(tokenizer, vocabulary, eos)
-    job = PackJob(
-        source="<documents>",
-        dataset=os.fspath(dataset),
-        split=split,
-        shard_bytes=shard_bytes,
-        on_existing=OnExisting(on_existing),
-        user=user or {},
-    )
+    given = {
+        "split": split,
+        "on_existing": on_existing,
+        "shard_size": shard_size,
+        "user_metadata": user_metadata,
+    }
+    job = make_job(["<documents>", os.fspath(dataset)], take(options_of(PackJob), given))
     return pack(job, source=_DocumentSource(documents, maker, split, key_prefix))
 
 

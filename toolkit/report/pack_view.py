@@ -19,21 +19,21 @@ _SHOWN_NAMES = 3
 _SHOWN_LEFT_OUT = 20
 
 
-def pack_views(result: PackResult, job: PackJob, report: str | None) -> list[View]:
-    """Return what a pack did; `report` is where its rejects are listed."""
+def pack_views(result: PackResult, job: PackJob) -> list[View]:
+    """Return what a pack did."""
     splits = ", ".join(f"{name} {rows:,}" for name, rows in result.splits.items())
     views: list[View] = [
         f"{_packed(result)} ({splits}) into {count(result.shards, 'shard')}, "
         f"{bytes_text(result.bytes)}, in {result.seconds:.2f} s",
         f"classes: {'none' if result.classes is None else f'{result.classes:,}'}; "
-        f"shard size {bytes_text(job.shard_bytes)}",
+        f"shard size {bytes_text(job.shard_size)}",
         *_skipped(result),
         *_left_out(result.left_out),
     ]
     if result.renamed:
         views.append(f"renamed: {count(result.renamed, 'sample')} whose key an earlier one has, to KEY#1, KEY#2, …")
-    if report is not None:
-        views.append(f"rejected: {count(len(result.rejects), 'sample')}, listed in {report}")
+    if result.rejects_report is not None:
+        views.append(f"rejected: {count(len(result.rejects), 'sample')}, listed in {result.rejects_report}")
     views.append(f"open it as {os.path.normpath(result.dataset)}@sha256:{result.pin[:12]}")
     return views
 
@@ -57,7 +57,7 @@ def plan_views(plan: PackPlan, job: PackJob) -> list[View]:
             f"{count(split.tasks, 'slice')}, {bytes_text(split.bytes)} of source files"
         )
     classes = "none" if plan.classes is None else f"{len(plan.classes):,}"
-    views.append(f"columns: {columns}; classes: {classes}; shard size {bytes_text(job.shard_bytes)}")
+    views.append(f"columns: {columns}; classes: {classes}; shard size {bytes_text(job.shard_size)}")
     if job.short_side is not None:
         views.append(f"images: resized where their shorter side has more than {job.short_side:,} pixels")
     return [

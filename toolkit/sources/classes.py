@@ -10,11 +10,10 @@ from collections.abc import Sequence
 
 from toolkit.errors import StorageError, UsageError
 from toolkit.sources.names import is_utf8
-from toolkit.sources.options import LabelMode
 from toolkit.sources.places import not_found
 from toolkit.storage.places import local_path
 
-__all__ = ["check_class_names", "check_label_options", "read_classes"]
+__all__ = ["check_class_names", "read_classes"]
 
 
 def read_classes(path: str | os.PathLike[str]) -> tuple[str, ...]:
@@ -73,12 +72,3 @@ def check_class_names(names: Sequence[str], *, where: str, unit: str, first: int
         if not is_utf8(name):
             raise UsageError(f"{where}, {unit} {number}: {name!r} is not valid UTF-8. Rename the class.")
         seen[name] = number
-
-
-def check_label_options(mode: LabelMode, *, require_labels: bool, classes: Sequence[str] | None) -> None:
-    """Raise UsageError when options contradict each other, or `classes` can't be a class map."""
-    if mode is LabelMode.NONE and (require_labels or classes is not None):
-        asked = "require_labels" if require_labels else "classes"
-        raise UsageError(f"{asked} asks for labels and label_mode 'none' for none: leave one of them out.")
-    if classes is not None:
-        check_class_names(classes, where="classes", unit="id", first=0)

@@ -55,9 +55,9 @@ def choose_fields(fields: Mapping[str, Field], options: SourceOptions) -> list[C
             raise UsageError(
                 f"{name!r} can't name a column: names that begin with __ are the format's own; --rename it"
             )
-    _known(options.kinds, columns, "--kind")
+    _known(options.kind, columns, "--kind")
     return [
-        Chosen(name, column, options.kinds.get(column, fields[name].kind), fields[name].type)
+        Chosen(name, column, options.kind.get(column, fields[name].kind), fields[name].type)
         for column, name in columns.items()
     ]
 
@@ -93,11 +93,11 @@ def make_column(name: str, kind: Kind, dtype: pa.DataType) -> tuple[Column, pa.D
 
 def _wanted(fields: Mapping[str, Field], options: SourceOptions) -> list[tuple[str, str | None]]:
     """Return (field, column or None for its own name)."""
-    if options.mapping is not None:
+    if options.map is not None:
         if options.columns is not None:
             raise UsageError("--map says which columns there are already: leave --columns out")
-        _known(options.mapping.values(), fields, "--map")
-        return [(field, column) for column, field in options.mapping.items()]
+        _known(options.map.values(), fields, "--map")
+        return [(field, column) for column, field in options.map.items()]
     if options.columns is not None:
         _known(options.columns, fields, "--columns")
         return [(field, None) for field in options.columns]

@@ -6,9 +6,10 @@ from collections import Counter
 from dataclasses import fields
 
 from toolkit.errors import UsageError
+from toolkit.options.option import flag_of
 from toolkit.sources.base import Source
 from toolkit.sources.detect import find_kind
-from toolkit.sources.options import InputOptions, SourceOptions, flag_of
+from toolkit.sources.options import InputOptions, SourceOptions
 from toolkit.sources.registry import every, named
 from toolkit.sources.spec import SourceSpec
 from toolkit.sources.splits import check_name

@@ -1,12 +1,17 @@
-"""What a source is asked for: options of all kinds; each says which it takes."""
+"""What a source is asked for: the options of all kinds, declared; each kind says which it takes."""
 
 from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from toolkit.format.kinds import Kind
+from toolkit.options.compound import Names, Pairs, TextOrNames
+from toolkit.options.option import option
+from toolkit.options.values import SIZE, Choice, Flag, Text, Whole
+from toolkit.sources.class_option import ClassNames
+from toolkit.sources.split_option import FoldersOfSplits
 
 __all__ = [
     "DEFAULT_MAX_VALUE_BYTES",
@@ -16,14 +21,10 @@ __all__ = [
     "Missing",
     "SourceOptions",
     "VerifyImages",
-    "flag_of",
 ]
 
 LARGEST_VALUE = (1 << 31) - 1  # bytes of one value under int32 offsets
 DEFAULT_MAX_VALUE_BYTES = 256 * 1024 * 1024  # of one value: as much as a shard takes by default
-
-# Options that the command line calls otherwise.
-_FLAGS = {"kinds": "kind", "mapping": "map", "raw": "tfrecord_raw"}
 
 
 class LabelMode(enum.Enum):
@@ -59,22 +60,24 @@ class VerifyImages(enum.Enum):
 class InputOptions:
     """What is taken from an input, and how: the options that a source and a pack have in common.
 
+    Here is what the code must know besides the help texts.
+
     Attributes:
         split: What to call the one split; or which of the input's splits to take.
         limit: Samples of each split at the most, the first in order.
         label_mode, require_labels: Where labels come from; refuse samples that have none.
         classes: Names of the label column's ids, in order.
-        mapping: Column -> field of the input: only these are packed.
+        map: Column -> field of the input: only these are packed.
         columns: Names of the fields to pack; all when None.
         rename: Field -> column name.
-        kinds: Column -> kind, where the kind that is found isn't the one that is meant.
+        kind: Column -> kind, where the kind that is found isn't the one that is meant.
         key: The field that holds each sample's key.
         include, exclude: Glob patterns on paths inside the input.
         splits: Split -> the folders of an image folder that it is made of; found by their names when empty.
         follow_links: Follow symbolic links that lead out of the folders given; they are refused otherwise.
         max_value_bytes: A sample with a larger value is rejected; for TFRecord, with a larger record.
         missing: What becomes of a sample that lacks a column.
-        raw: TFRecord payloads are no tf.train.Example: pack them as bytes.
+        tfrecord_raw: TFRecord payloads are no tf.train.Example: pack them as bytes.
         verify_images: How much of each image is looked at; what fails is rejected. A source looks at headers unless
             this is OFF; decoding is up to whoever packs its rows.
         shuffle_seed: Take each split's samples in the order of toolkit.sources.shuffle; a source that can't leaves it
@@ -85,29 +88,104 @@ class InputOptions:
         eos_token: The token that it is; found in the tokenizer when None.
     """
 
-    split: str | None = None
-    limit: int | None = None
-    label_mode: LabelMode = LabelMode.AUTO
-    require_labels: bool = False
-    classes: tuple[str, ...] | None = None
-    mapping: Mapping[str, str] | None = None
-    columns: tuple[str, ...] | None = None
-    rename: Mapping[str, str] = field(default_factory=dict)
-    kinds: Mapping[str, Kind] = field(default_factory=dict)
-    key: str | None = None
-    include: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
-    splits: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    follow_links: bool = False
-    max_value_bytes: int = DEFAULT_MAX_VALUE_BYTES
-    missing: Missing = Missing.ERROR
-    raw: bool = False
-    verify_images: VerifyImages = VerifyImages.HEADER
-    shuffle_seed: int | None = None
-    tokenizer: str | None = None
-    text_column: str | None = None
-    eos: bool = False
-    eos_token: str | None = None
+    split: str | None = option(
+        Text(),
+        "Name of the split, train if not given; with split folders, the one to pack.",
+        in_journal=True,
+    )
+    limit: int | None = option(Whole(1), "At most N samples of each split.", in_journal=True)
+    shuffle_seed: int | None = option(
+        Whole(0),
+        "Spread the samples of each split over its shards, in an order that N decides.",
+        in_journal=True,
+    )
+    label_mode: LabelMode = option(
+        Choice(LabelMode),
+        "Labels from class folders: when there are any, never, or always.",
+        LabelMode.AUTO,
+        in_journal=True,
+    )
+    require_labels: bool = option(Flag(), "Refuse images that lie in no class folder.", False, in_journal=True)
+    # Not in the journal: whether there are any is in the survey, and which in the schema.
+    classes: tuple[str, ...] | None = option(ClassNames(), "Class names in id order, one a line.")
+    splits: Mapping[str, tuple[str, ...]] = option(
+        FoldersOfSplits(TextOrNames(), "{train: Train, val: [Test, dev]}"),
+        "The folders that splits are made of, as in train=Train,val=Test,dev (val is Test and dev); "
+        "other folders are left out. For image folders.",
+        factory=dict,
+        metavar="SPLIT=FOLDER,...",
+        in_journal=True,
+    )
+    map: Mapping[str, str] | None = option(
+        Pairs(Text(), "{image: jpg, label: cls}"),
+        "The columns to pack, and the field of each.",
+        metavar="COLUMN=FIELD,...",
+        in_journal=True,
+        in_manifest="map",
+    )
+    columns: tuple[str, ...] | None = option(
+        Names(), "The fields to pack, under their own names.", metavar="FIELD,...", in_journal=True
+    )
+    rename: Mapping[str, str] = option(
+        Pairs(Text(), "{jpg: image, cls: label}"),
+        "Other names for fields.",
+        factory=dict,
+        metavar="FIELD=COLUMN,...",
+        in_journal=True,
+    )
+    kind: Mapping[str, Kind] = option(
+        Pairs(Choice(Kind), "{photo: image, caption: text}"),
+        f"What columns mean: {', '.join(kind.value for kind in Kind)}.",
+        factory=dict,
+        metavar="COLUMN=KIND,...",
+        in_journal=True,
+        in_manifest="kind",
+    )
+    key: str | None = option(Text(), "The field that holds each sample's unique key.", metavar="FIELD", in_journal=True)
+    include: tuple[str, ...] = option(
+        Names(), "Take only input files that match one.", (), metavar="GLOB,...", in_journal=True
+    )
+    exclude: tuple[str, ...] = option(
+        Names(), "Leave out input files that match one.", (), metavar="GLOB,...", in_journal=True
+    )
+    follow_links: bool = option(
+        Flag(), "Follow symbolic links that lead out of SOURCE; they are refused if not given.", False
+    )
+    max_value_bytes: int = option(
+        SIZE,
+        "Reject a sample with a larger value, if possible unread: bytes, or with a unit.",
+        DEFAULT_MAX_VALUE_BYTES,
+        written="256MiB",
+        in_journal=True,
+    )
+    missing: Missing = option(
+        Choice(Missing),
+        "A sample that lacks a column: pack a null, skip it, or reject it.",
+        Missing.ERROR,
+        in_journal=True,
+    )
+    tfrecord_raw: bool = option(
+        Flag(), "Records are bytes, not tf.train.Example.", False, in_journal=True, in_manifest="raw"
+    )
+    verify_images: VerifyImages = option(
+        Choice(VerifyImages),
+        "Reject images without a readable header, or those that can't be decoded; off looks at nothing.",
+        VerifyImages.HEADER,
+        in_journal=True,
+    )
+    # These four aren't in the journal: the survey and the schema have what they come to.
+    tokenizer: str | None = option(
+        Text(path=True, words=("bytes",)),
+        "Pack text as tokens: a tokenizer.json, or bytes. Nothing is downloaded.",
+        metavar="FILE|bytes",
+    )
+    text_column: str | None = option(Text(), "The field that holds the text; text if not given.", metavar="FIELD")
+    eos: bool = option(Flag(), "Put the end-of-text token behind each document.", False)
+    eos_token: str | None = option(
+        Text(),
+        "Which token ends a text; for ROXXEL02 files, the id that ends a document.",
+        metavar="TOKEN",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,8 +199,3 @@ class SourceOptions(InputOptions):
 
     paths: tuple[str, ...]
     slice_bytes: int
-
-
-def flag_of(name: str) -> str:
-    """Return the flag of an option."""
-    return "--" + _FLAGS.get(name, name).replace("_", "-")

@@ -22,7 +22,7 @@ COMMON = frozenset(
 )
 """Options that every kind takes: of files and names, and what a pack does itself where a source can't."""
 
-FIELDS = frozenset({"mapping", "columns", "rename", "kinds"})
+FIELDS = frozenset({"map", "columns", "rename", "kind"})
 """Options that say which fields become which columns, for toolkit.sources.fields."""
 
 TOKENS = frozenset({"tokenizer", "text_column", "eos", "eos_token"})

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from toolkit.errors import UsageError
 from toolkit.format.schema import KEY, Column, Kind, token_column, token_type
+from toolkit.options.option import flag_of
 from toolkit.sources.base import Rows, Slice, Source, Survey, rows_schema
-from toolkit.sources.options import SourceOptions, flag_of
+from toolkit.sources.options import SourceOptions
 from toolkit.sources.reject import Reject
 from toolkit.sources.tokenizer import BYTES, load_tokenizer
 
@@ -90,7 +91,7 @@ class TokenizedSource(Source):
 
 def check_tokenized(options: SourceOptions) -> None:
     """Raise UsageError when an option means nothing for tokens."""
-    for name in ("mapping", "columns", "rename", "kinds", "classes"):
+    for name in ("map", "columns", "rename", "kind", "classes"):
         if getattr(options, name):
             raise UsageError(
                 f"{flag_of(name)} means nothing with --tokenizer, which packs one column of tokens: leave it out"

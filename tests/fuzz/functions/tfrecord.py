@@ -212,7 +212,7 @@ def fuzz(data: bytes) -> object:
     packed = gzip.compress(plain) if flags & _GZIP else zlib.compress(plain) if flags & _ZLIB else plain
     raw = bool(flags & _RAW)
     missing = Missing.ERROR if raw else Missing.NULL
-    options = SourceOptions(paths=(_FILE.write(packed),), slice_bytes=200, missing=missing, raw=raw)
+    options = SourceOptions(paths=(_FILE.write(packed),), slice_bytes=200, missing=missing, tfrecord_raw=raw)
     rows: list[dict[str, Any]] = []
     rejected: dict[int, str] = {}
     kinds: tuple[str, ...] = ()

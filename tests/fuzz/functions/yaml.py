@@ -8,13 +8,15 @@ from pathlib import Path
 
 import yaml
 from fuzz.inputs import File, refused, same
+from typer.main import get_command
 
-from toolkit.config.keys import PACK_VALUES, make_keys
-from toolkit.config.load import load_config, read_settings
-from toolkit.config.tree import read_tree
+from toolkit.cli.config_options import keys_of
+from toolkit.cli.main import app
 from toolkit.errors import ToolkitError, UsageError
+from toolkit.options.load import load_config, read_settings
+from toolkit.options.tree import read_tree
 
-_KEYS = make_keys(dict.fromkeys(PACK_VALUES, ""))
+_KEYS = keys_of(get_command(app).commands["pack"])  # type: ignore[attr-defined]
 _CONFIG = File("config.yaml")
 _LONGEST = 4000  # PyYAML is slow
 
@@ -35,7 +37,7 @@ def _settings(data: bytes) -> str:
     except ToolkitError as error:
         return refused(error, r"[^:]*/config\.yaml").replace(_CONFIG.path, "")
     for name, setting in settings.items():
-        assert PACK_VALUES[name].fault(setting.value) is None
+        assert _KEYS[name].value.fault(setting.value) is None
     return "config"
 
 

@@ -53,7 +53,7 @@ def packed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     for i in range(8):
         (root / f"src/b/x{i}.png").write_bytes(encode(picture(i, 41 + 5 * i, 70 - 4 * i), "PNG"))
     pack(PackJob(source=str(root / "src"), dataset=str(root / "keep")))
-    pack(PackJob(source=str(root / "src"), dataset=str(root / "raw"), image_encoding=RAW, shard_bytes=200_000))
+    pack(PackJob(source=str(root / "src"), dataset=str(root / "raw"), image_encoding=RAW, shard_size=200_000))
     return root / "keep", root / "raw"
 
 

@@ -70,7 +70,7 @@ def test_text_that_is_not_utf8_is_rejected(tmp_path: Path) -> None:
         ("c", "column 'l': text is not valid UTF-8"),
     ]
     assert samples(tmp_path / "ds") == [{"__key__": "d", "s": None, "l": ["c"]}]
-    result = packed(source, tmp_path / "label", columns=("s",), kinds={"s": Kind.LABEL}, max_rejects=1)
+    result = packed(source, tmp_path / "label", columns=("s",), kind={"s": Kind.LABEL}, max_rejects=1)
     assert result.rejects[0].reason == "column 's': text is not valid UTF-8"
     assert toolkit.open(tmp_path / "label").classes == ("ok", "x")
 

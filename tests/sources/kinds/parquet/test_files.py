@@ -45,7 +45,7 @@ def test_jobs_and_place_never_change_the_pin(tmp_path: Path) -> None:
         write(tmp_path / f"src/{i}.parquet", {"n": range(300), "b": blobs}, row_group_size=17)
     (tmp_path / "moved").symlink_to(tmp_path / "src")
     results = [
-        packed(tmp_path / source, tmp_path / dataset, jobs=jobs, shard_bytes=1 << 16)
+        packed(tmp_path / source, tmp_path / dataset, jobs=jobs, shard_size=1 << 16)
         for source, dataset, jobs in (("src", "one", 1), ("src", "two", 2), ("moved", "three", 5))
     ]
     assert len({result.pin for result in results}) == 1
@@ -74,7 +74,7 @@ def test_slices_are_runs_of_row_groups_within_the_size(tmp_path: Path) -> None:
 @pytest.mark.parametrize("limit", [1, 4, 5, 10, 11, 29, 30, 100])
 def test_limit_takes_the_first_rows_of_each_split(folder: Path, tmp_path: Path, limit: int) -> None:
     order = [*range(10, 20), *range(10), *range(20, 30)]
-    packed(folder, tmp_path / "ds", limit=limit, shard_bytes=1 << 16)
+    packed(folder, tmp_path / "ds", limit=limit, shard_size=1 << 16)
     assert [s["n"] for s in samples(tmp_path / "ds")] == order[:limit]
     survey = source_of(folder, limit=limit, slice_bytes=1).survey()
     assert sum(part.samples or 0 for part in survey.slices) == min(limit, 30)
@@ -102,7 +102,7 @@ def test_a_field_may_be_the_key(folder: Path, tmp_path: Path) -> None:
 def test_columns_are_chosen_mapped_and_renamed(folder: Path, tmp_path: Path) -> None:
     packed(folder, tmp_path / "columns", columns=("s",), rename={"s": "text"}, limit=1)
     assert samples(tmp_path / "columns") == [{"__key__": "a/10.parquet#0", "text": "s10"}]
-    packed(folder, tmp_path / "map", mapping={"x": "n", "y": "n", "z": "s"}, limit=1)
+    packed(folder, tmp_path / "map", map={"x": "n", "y": "n", "z": "s"}, limit=1)
     assert samples(tmp_path / "map") == [{"__key__": "a/10.parquet#0", "x": 10, "y": 10, "z": "s10"}]
     with pytest.raises(UsageError, match=r"--columns names 'q'.*it has n, s"):
         packed(folder, tmp_path / "no", columns=("q",))
@@ -156,7 +156,7 @@ def test_partition_folders_become_columns(tmp_path: Path) -> None:
     ]
     packed(tmp_path / "src", tmp_path / "only", columns=("city",))
     assert [s["city"] for s in samples(tmp_path / "only")] == [None, "Köln", "Köln"]
-    packed(tmp_path / "src", tmp_path / "label", kinds={"city": Kind.LABEL}, columns=("n", "city"))
+    packed(tmp_path / "src", tmp_path / "label", kind={"city": Kind.LABEL}, columns=("n", "city"))
     assert toolkit.open(tmp_path / "label").classes == ("Köln",)
     assert [s["city"] for s in samples(tmp_path / "label")] == [None, 0, 0]
 
@@ -258,7 +258,7 @@ def test_links_back_to_a_folder_are_not_followed(tmp_path: Path) -> None:
 
 def test_texts_that_are_not_utf8_are_refused_before_anything_is_written(tmp_path: Path) -> None:
     write(tmp_path / "x.parquet", {"n": [1]})
-    for options in ({"user": {"a": "\udcff"}}, {"rename": {"n": "\udcff"}}, {"key": "\udcff"}):
+    for options in ({"user_metadata": {"a": "\udcff"}}, {"rename": {"n": "\udcff"}}, {"key": "\udcff"}):
         with pytest.raises(UsageError, match="UTF-8"):
             packed(tmp_path / "x.parquet", tmp_path / "ds", **options)
     assert not (tmp_path / "ds").exists()

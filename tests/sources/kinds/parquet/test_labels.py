@@ -30,17 +30,17 @@ def classes_metadata(column: str, names: list[str], table: pa.Table) -> pa.Table
 def test_labels_from_text_are_the_sorted_values_of_all_files(tmp_path: Path, dtype: pa.DataType) -> None:
     write(tmp_path / "src/train.parquet", {"y": pa.array(["dog", None, "cat", "dog"], dtype)}, row_group_size=2)
     write(tmp_path / "src/test.parquet", {"y": pa.array(["ant"], dtype)})
-    packed(tmp_path / "src", tmp_path / "ds", kinds={"y": Kind.LABEL})
+    packed(tmp_path / "src", tmp_path / "ds", kind={"y": Kind.LABEL})
     assert toolkit.open(tmp_path / "ds", split="train").classes == ("ant", "cat", "dog")
     assert values(tmp_path / "ds", "y", "train") == [2, None, 1, 2]
     assert values(tmp_path / "ds", "y", "test") == [0]
-    packed(tmp_path / "src", tmp_path / "one", kinds={"y": Kind.LABEL}, split="train")
+    packed(tmp_path / "src", tmp_path / "one", kind={"y": Kind.LABEL}, split="train")
     assert values(tmp_path / "one", "y") == [2, None, 1, 2]
 
 
 def test_text_labels_must_be_among_the_classes_given(tmp_path: Path) -> None:
     source = write(tmp_path / "x.parquet", {"y": ["dog", "caat", None, "cat"]})
-    options: dict[str, Any] = {"kinds": {"y": Kind.LABEL}, "classes": ("dog", "cat")}
+    options: dict[str, Any] = {"kind": {"y": Kind.LABEL}, "classes": ("dog", "cat")}
     found = rejected(source, tmp_path / "ds", **options)
     assert [r.reason for r in found] == ["column 'y': label 'caat' is none of the 2 classes. Did you mean 'cat'?"]
     assert values(tmp_path / "ds", "y") == [0, None, 1]
@@ -62,11 +62,11 @@ def test_labels_from_numbers_need_classes_and_fit_them(tmp_path: Path, dtype: pa
         items, bad = [*items, odd], ["2", str(odd)]
     source = write(tmp_path / "x.parquet", {"y": pa.array(items, dtype)})
     with pytest.raises(UsageError, match="--classes"):
-        packed(source, tmp_path / "ds", kinds={"y": Kind.LABEL})
-    found = rejected(source, tmp_path / "ds", kinds={"y": Kind.LABEL}, classes=("a", "b"))
+        packed(source, tmp_path / "ds", kind={"y": Kind.LABEL})
+    found = rejected(source, tmp_path / "ds", kind={"y": Kind.LABEL}, classes=("a", "b"))
     assert [r.reason for r in found] == [f"column 'y': label {value} is none of the ids 0 to 1" for value in bad]
     assert values(tmp_path / "ds", "y") == [0, 1, None]
-    found = rejected(source, tmp_path / "must", kinds={"y": Kind.LABEL}, classes=("a", "b"), require_labels=True)
+    found = rejected(source, tmp_path / "must", kind={"y": Kind.LABEL}, classes=("a", "b"), require_labels=True)
     assert len(found) == len(bad) + 1
 
 
@@ -74,7 +74,7 @@ def test_labels_from_booleans(tmp_path: Path) -> None:
     packed(
         write(tmp_path / "x.parquet", {"y": [True, None, False]}),
         tmp_path / "ds",
-        kinds={"y": Kind.LABEL},
+        kind={"y": Kind.LABEL},
         classes=("no", "yes"),
     )
     assert values(tmp_path / "ds", "y") == [1, None, 0]
@@ -109,17 +109,17 @@ def test_options_about_labels_need_one(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="--require-labels: no column is a label"):
         packed(source, tmp_path / "ds", require_labels=True)
     with pytest.raises(UsageError, match="leave one out"):
-        packed(source, tmp_path / "ds", label_mode=LabelMode.NONE, kinds={"z": Kind.LABEL})
+        packed(source, tmp_path / "ds", label_mode=LabelMode.NONE, kind={"z": Kind.LABEL})
     with pytest.raises(UsageError, match="--label-mode imagefolder"):
         packed(source, tmp_path / "ds", label_mode=LabelMode.IMAGEFOLDER)
     with pytest.raises(UsageError, match="label columns y, z"):
-        packed(source, tmp_path / "ds", classes=("a",), kinds={"y": Kind.LABEL, "z": Kind.LABEL})
+        packed(source, tmp_path / "ds", classes=("a",), kind={"y": Kind.LABEL, "z": Kind.LABEL})
     with pytest.raises(UsageError, match="--missing means nothing"):
         packed(source, tmp_path / "ds", missing=Missing.SKIP)
 
 
 def test_blank_and_absent_texts_are_no_classes(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="blank"):
-        packed(write(tmp_path / "x.parquet", {"y": ["", "a"]}), tmp_path / "ds", kinds={"y": Kind.LABEL})
+        packed(write(tmp_path / "x.parquet", {"y": ["", "a"]}), tmp_path / "ds", kind={"y": Kind.LABEL})
     with pytest.raises(SourceError, match="holds no value"):
-        packed(write(tmp_path / "y.parquet", {"y": pa.nulls(2, pa.string())}), tmp_path / "ds", kinds={"y": Kind.LABEL})
+        packed(write(tmp_path / "y.parquet", {"y": pa.nulls(2, pa.string())}), tmp_path / "ds", kind={"y": Kind.LABEL})

@@ -289,7 +289,7 @@ def test_kinds_can_be_said(tmp_path: Path) -> None:
     columns = {"a": [b"raw", JPEG, JPEG], "b": [JPEG] * 3, "c": ['{"x": 1}', "{", "null"], "n": [1, 2, 3]}
     source = write(tmp_path / "x.parquet", columns)
     kinds = {"a": Kind.IMAGE, "b": Kind.BYTES, "c": Kind.JSON, "n": Kind.VALUE}
-    found = rejected(source, tmp_path / "ds", kinds=kinds)
+    found = rejected(source, tmp_path / "ds", kind=kinds)
     assert [(reject.key, reject.reason[:18]) for reject in found] == [
         ("x.parquet#0", "column 'a': not an"),
         ("x.parquet#1", "column 'c': no val"),
@@ -297,18 +297,18 @@ def test_kinds_can_be_said(tmp_path: Path) -> None:
     assert samples(tmp_path / "ds") == [{"__key__": "x.parquet#2", "a": JPEG, "b": JPEG, "c": "null", "n": 3}]
     assert [column.kind for column in toolkit.open(tmp_path / "ds").columns] == list(kinds.values())
     with pytest.raises(UsageError, match="can't be image"):
-        packed(source, tmp_path / "no", kinds={"c": Kind.IMAGE})
+        packed(source, tmp_path / "no", kind={"c": Kind.IMAGE})
     with pytest.raises(UsageError, match="can't be tensor"):
-        packed(source, tmp_path / "no", kinds={"c": Kind.TENSOR})
+        packed(source, tmp_path / "no", kind={"c": Kind.TENSOR})
     with pytest.raises(UsageError, match="can't be label"):
-        packed(source, tmp_path / "no", kinds={"a": Kind.LABEL})
+        packed(source, tmp_path / "no", kind={"a": Kind.LABEL})
 
 
 def test_tensors_are_numpy_files(tmp_path: Path) -> None:
     sink = io.BytesIO()
     np.save(sink, np.arange(3))
     source = write(tmp_path / "x.parquet", {"t": [sink.getvalue(), b"no", None]})
-    assert [r.key for r in rejected(source, tmp_path / "ds", kinds={"t": Kind.TENSOR})] == ["x.parquet#1"]
+    assert [r.key for r in rejected(source, tmp_path / "ds", kind={"t": Kind.TENSOR})] == ["x.parquet#1"]
     assert values(tmp_path / "ds", "t") == [sink.getvalue(), None]
 
 

@@ -45,7 +45,7 @@ def test_documents_end_behind_an_id(tmp_path: Path) -> None:
 def test_large_files_give_the_same_run_however_they_are_cut(tmp_path: Path) -> None:
     ids = np.random.default_rng(0).integers(0, 70_000, 200_000).astype(np.int32)
     roxxels.write(tmp_path / "a.rox", ids, 4000)
-    ds, found = packed(tmp_path / "a.rox", shard_bytes=100_000)
+    ds, found = packed(tmp_path / "a.rox", shard_size=100_000)
     np.testing.assert_array_equal(np.concatenate(found), ids)
     assert ds.index.shards > 3
     rows = [batch["tokens"][batch.mask] for batch in ds.tokens(seq_len=1000, batch_size=7)]

@@ -193,7 +193,7 @@ def test_text_beside_other_inputs_is_not_what_they_are(tmp_path: Path) -> None:
         ({"eos": True}, "belong to tokens"),
         ({"eos_token": "</s>"}, "belong to tokens"),
         ({"tokenizer": "bytes", "columns": ("a",)}, "--columns means nothing with --tokenizer"),
-        ({"tokenizer": "bytes", "mapping": {"a": "b"}}, "--map means nothing with --tokenizer"),
+        ({"tokenizer": "bytes", "map": {"a": "b"}}, "--map means nothing with --tokenizer"),
         ({"tokenizer": "bytes", "eos_token": "</s>"}, "bytes have no named tokens"),
     ],
 )

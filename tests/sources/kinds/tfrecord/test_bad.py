@@ -173,7 +173,7 @@ def test_without_protobuf(file: Path) -> None:
     ):
         plan(job(file, file.parent.with_name("packed")))
     with mock.patch.dict(sys.modules, {"google.protobuf": None, "google.protobuf.descriptor_pb2": None}):
-        assert len(packed(file, raw=True)[0]) == 1
+        assert len(packed(file, tfrecord_raw=True)[0]) == 1
 
 
 def test_file_name_that_is_not_utf8(tmp_path: Path) -> None:

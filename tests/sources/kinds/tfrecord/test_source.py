@@ -90,24 +90,24 @@ def test_small_numbers_are_no_text(file: Path) -> None:
 
 def test_bytes_can_be_said_to_be_text_and_back(file: Path) -> None:
     write(file, [example(a=[b"\0x"], b=[b"text"]), example(a=[b"y"], b=[b"\xc3\xa4"])])
-    samples, kinds = packed(file, kinds={"a": Kind.TEXT, "b": Kind.BYTES})
+    samples, kinds = packed(file, kind={"a": Kind.TEXT, "b": Kind.BYTES})
     assert kinds == {"a": "text", "b": "bytes"}
     assert [(s["a"], s["b"]) for s in samples] == [("\0x", b"text"), ("y", b"\xc3\xa4")]
 
 
 def test_raw(file: Path) -> None:
     write(file, [b"", b"\xff" * 100, example(a=[1])])
-    samples, kinds = packed(file, raw=True)
+    samples, kinds = packed(file, tfrecord_raw=True)
     assert kinds == {"record": "bytes"}
     assert [sample["record"] for sample in samples] == [b"", b"\xff" * 100, example(a=[1])]
     write(file, [JPEG, PNG])
-    samples, kinds = packed(file, raw=True, kinds={"picture": Kind.IMAGE}, rename={"record": "picture"})
+    samples, kinds = packed(file, tfrecord_raw=True, kind={"picture": Kind.IMAGE}, rename={"record": "picture"})
     assert (kinds, samples[1]["picture"]) == ({"picture": "image"}, PNG)
 
 
 def test_choosing_columns_and_key(file: Path) -> None:
     write(file, [example(**{"image/encoded": [JPEG], "id": [i], "name": [b"n%d" % i]}) for i in range(3)])
-    samples, _ = packed(file, mapping={"image": "image/encoded", "id": "id"}, key="name")
+    samples, _ = packed(file, map={"image": "image/encoded", "id": "id"}, key="name")
     assert [(s["__key__"], s["id"], set(s)) for s in samples][1] == ("n1", 1, {"__key__", "image", "id"})
     with pytest.raises(UsageError, match="image/encode"):
         plan(job(file, file.parent.with_name("other"), columns=("image/encode",)))
@@ -124,7 +124,7 @@ def test_key_makes_no_column(file: Path, key: str) -> None:
 def test_tensor(file: Path, tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.arange(6.0))
     write(file, [example(t=[(tmp_path / "x.npy").read_bytes()]), example(t=[b"junk"])])
-    result, rejects = rejected(file, kinds={"t": Kind.TENSOR})
+    result, rejects = rejected(file, kind={"t": Kind.TENSOR})
     assert (result.samples, rejects) == (
         1,
         [
@@ -141,7 +141,7 @@ def test_tensor(file: Path, tmp_path: Path) -> None:
 
 def test_number_labels(file: Path) -> None:
     write(file, [example(y=[i]) for i in (0, 2, -1, 1, 3)])
-    result, rejects = rejected(file, kinds={"y": Kind.LABEL}, classes=("a", "b", "c"))
+    result, rejects = rejected(file, kind={"y": Kind.LABEL}, classes=("a", "b", "c"))
     assert rejects == [
         ("a.tfrecord#2", "y: label -1 is not one of 0 to 2"),
         ("a.tfrecord#4", "y: label 3 is not one of 0 to 2"),
@@ -153,27 +153,27 @@ def test_number_labels(file: Path) -> None:
 
 def test_text_labels(file: Path) -> None:
     write(file, [example(kind=[name]) for name in (b"dog", b"ant", "Öl".encode(), b"dog")])
-    samples, kinds = packed(file, rename={"kind": "y"}, kinds={"y": Kind.LABEL})
+    samples, kinds = packed(file, rename={"kind": "y"}, kind={"y": Kind.LABEL})
     assert (kinds, [s["y"] for s in samples]) == ({"y": "label"}, [1, 0, 2, 1])
-    _, rejects = rejected(file, kinds={"kind": Kind.LABEL}, classes=("dog", "ant"))
+    _, rejects = rejected(file, kind={"kind": Kind.LABEL}, classes=("dog", "ant"))
     assert rejects == [("a.tfrecord#2", "kind: 'Öl' is not among the classes")]
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"kinds": {"n": Kind.LABEL}}, "names with --classes"),
-        ({"kinds": {"x": Kind.LABEL}}, "can't be label"),
-        ({"kinds": {"n": Kind.IMAGE}}, "can't be image"),
-        ({"kinds": {"many": Kind.TENSOR}}, "can't be tensor"),
-        ({"kinds": {"n": Kind.TEXT}}, "can't be text"),
+        ({"kind": {"n": Kind.LABEL}}, "names with --classes"),
+        ({"kind": {"x": Kind.LABEL}}, "can't be label"),
+        ({"kind": {"n": Kind.IMAGE}}, "can't be image"),
+        ({"kind": {"many": Kind.TENSOR}}, "can't be tensor"),
+        ({"kind": {"n": Kind.TEXT}}, "can't be text"),
         ({"classes": ("a", "b")}, "there is none"),
-        ({"classes": ("a", "a"), "kinds": {"n": Kind.LABEL}}, "'a' is both"),
+        ({"classes": ("a", "a"), "kind": {"n": Kind.LABEL}}, "'a' is both"),
         ({"key": "x"}, "can't be keys"),
         ({"key": "nothing"}, "--key names 'nothing'"),
         ({"label_mode": LabelMode.NONE}, "--label-mode means nothing"),
         ({"rename": {"n": "x"}}, "two fields"),
-        ({"raw": True, "kinds": {"record": Kind.LABEL}}, "no value of it is text"),
+        ({"tfrecord_raw": True, "kind": {"record": Kind.LABEL}}, "no value of it is text"),
     ],
 )
 def test_options_that_do_not_fit(file: Path, options: dict[str, Any], message: str) -> None:
@@ -208,7 +208,7 @@ def test_missing_is_rejected_by_name(gaps: Path) -> None:
 
 
 def test_missing_is_null(gaps: Path) -> None:
-    samples, kinds = packed(gaps, missing=Missing.NULL, kinds={"y": Kind.LABEL})
+    samples, kinds = packed(gaps, missing=Missing.NULL, kind={"y": Kind.LABEL})
     assert kinds["c"] == "image"
     assert samples[1] == {"__key__": "a.tfrecord#1", "a": 2, "b": None, "c": None, "l": None, "s": None, "y": None}
     assert (samples[2]["a"], samples[2]["b"], samples[2]["c"], samples[2]["y"]) == (None, "z", None, 1)
@@ -220,7 +220,7 @@ def test_missing_is_left_out_and_counted(gaps: Path) -> None:
     assert (result.samples, rejects, result.skipped["lacking_features"]) == (1, [], 3)
     made = plan(job(gaps, gaps.parent.with_name("other"), missing=Missing.SKIP, columns=("b", "y")))
     assert (made.splits["train"].samples, made.skipped["lacking_features"]) == (3, 1)
-    made = plan(job(gaps, gaps.parent.with_name("other"), missing=Missing.SKIP, mapping={"q": "l"}, key="a"))
+    made = plan(job(gaps, gaps.parent.with_name("other"), missing=Missing.SKIP, map={"q": "l"}, key="a"))
     assert made.splits["train"].samples == 3
 
 
@@ -236,11 +236,9 @@ def test_jobs_and_slices_make_one_pin(tmp_path: Path) -> None:
     for number in range(3):
         write(tmp_path / f"in/x.tfrecord-0000{number}-of-00003", many(200 + number))
     write(tmp_path / "in/x.tfrecord-00003-of-00003", [])
-    results = [pack(job(tmp_path / "in", tmp_path / f"out{n}", jobs=n, shard_bytes=65536)) for n in (1, 2)]
+    results = [pack(job(tmp_path / "in", tmp_path / f"out{n}", jobs=n, shard_size=65536)) for n in (1, 2)]
     assert results[0].pin == results[1].pin
-    assert (
-        plan(job(tmp_path / "in", tmp_path / "no", shard_bytes=65536)).splits["train"].tasks == results[0].shards == 6
-    )
+    assert plan(job(tmp_path / "in", tmp_path / "no", shard_size=65536)).splits["train"].tasks == results[0].shards == 6
     opened = toolkit.open(tmp_path / "out2")
     assert [opened[i]["i"] for i in range(len(opened))] == [i for n in range(3) for i in range(200 + n)]
     assert opened[200]["__key__"] == "x.tfrecord-00001-of-00003#0"
@@ -253,7 +251,7 @@ def test_compressed(file: Path, compress: Callable[[bytes], bytes]) -> None:
     plain, _ = packed(file)
     file.write_bytes(compress(file.read_bytes()))
     seen = []
-    result = pack(job(file, file.parent.with_name("again"), shard_bytes=1 << 20), lambda *done: seen.append(done))
+    result = pack(job(file, file.parent.with_name("again"), shard_size=1 << 20), lambda *done: seen.append(done))
     assert (result.shards, seen[-1]) == (3, (300, 300, file.stat().st_size, file.stat().st_size))
     opened = toolkit.open(result.dataset)
     assert [opened[i] for i in range(300)] == plain
@@ -275,7 +273,7 @@ def test_rubbish_behind_gzip_is_found(file: Path) -> None:
 def test_compressible_beyond_all_measure(file: Path) -> None:
     write(file, [])
     file.write_bytes(gzip.compress(frame(bytes(300_000)) * 20))
-    assert len(packed(file, raw=True)[0]) == 20
+    assert len(packed(file, tfrecord_raw=True)[0]) == 20
 
 
 def test_splits_by_file_name(tmp_path: Path) -> None:
@@ -289,7 +287,7 @@ def test_limit(tmp_path: Path) -> None:
     for name in ("train-0", "train-1", "val-0"):
         write(tmp_path / f"in/{name}.tfrecord", many(10))
     (tmp_path / "in/train-2.tfrecord").write_bytes(b"never looked at")
-    made = plan(job(tmp_path / "in", tmp_path / "out", limit=13, shard_bytes=65536))
+    made = plan(job(tmp_path / "in", tmp_path / "out", limit=13, shard_size=65536))
     assert {name: split.samples for name, split in made.splits.items()} == {"train": 13, "val": 10}
     assert pack(job(tmp_path / "in", tmp_path / "out", limit=13)).splits == {"train": 13, "val": 10}
 

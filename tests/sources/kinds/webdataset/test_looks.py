@@ -73,20 +73,20 @@ def test_empty_members_say_nothing(tmp_path: Path) -> None:
 
 def test_a_kind_that_is_given_wins(tmp_path: Path) -> None:
     source = write(tmp_path / "x.tar", tar_bytes([("a.bin", JPEG), ("b.bin", PNG)]))
-    got = packed(source, tmp_path / "bytes", kinds={"bin": Kind.BYTES})
+    got = packed(source, tmp_path / "bytes", kind={"bin": Kind.BYTES})
     assert [sample["bin"] for sample in got] == [JPEG, PNG]
     assert kinds(tmp_path / "bytes") == {"bin": Kind.BYTES}
-    packed(source, tmp_path / "image", kinds={"bin": Kind.IMAGE})
+    packed(source, tmp_path / "image", kind={"bin": Kind.IMAGE})
     assert kinds(tmp_path / "image") == {"bin": Kind.IMAGE}
-    packed(source, tmp_path / "map", mapping={"raw": "bin"}, kinds={"raw": Kind.BYTES})
+    packed(source, tmp_path / "map", map={"raw": "bin"}, kind={"raw": Kind.BYTES})
     assert kinds(tmp_path / "map") == {"raw": Kind.BYTES}
-    packed(source, tmp_path / "late", kinds={"image": Kind.BYTES})
+    packed(source, tmp_path / "late", kind={"image": Kind.BYTES})
     assert kinds(tmp_path / "late") == {"image": Kind.BYTES}
 
 
 def test_options_still_name_the_extension(tmp_path: Path) -> None:
     source = write(tmp_path / "x.tar", tar_bytes([("a.bin", JPEG), ("b.jpg", PNG)]))
-    got = packed(source, tmp_path / "ds", mapping={"pic": "bin;jpg"})
+    got = packed(source, tmp_path / "ds", map={"pic": "bin;jpg"})
     assert [sample["pic"] for sample in got] == [JPEG, PNG]
     got = packed(source, tmp_path / "one", columns=("bin",), missing=Missing.SKIP)
     assert [sample["image"] for sample in got] == [JPEG]
@@ -96,5 +96,5 @@ def test_jobs_and_order_change_nothing(tmp_path: Path) -> None:
     items = [(f"{i:03d}.img", (JPEG, PNG, TIFF)[i % 3]) for i in range(60)]
     for number in range(3):
         write(tmp_path / f"src/{number}.tar", tar_bytes((f"{number}{name}", data) for name, data in items))
-    pins = {pack(job(tmp_path / "src", tmp_path / f"ds{jobs}", jobs=jobs, shard_bytes=65536)).pin for jobs in (1, 4)}
+    pins = {pack(job(tmp_path / "src", tmp_path / f"ds{jobs}", jobs=jobs, shard_size=65536)).pin for jobs in (1, 4)}
     assert len(pins) == 1

@@ -178,7 +178,7 @@ def test_any_names_group_as_in_webdataset(items: list[tuple[str, bytes]], data: 
                 paths=(str(path),),
                 slice_bytes=data.draw(st.sampled_from([1, 300, 1 << 20])),
                 missing=Missing.NULL,
-                mapping={f"c{i}": extension for i, extension in enumerate(extensions)},
+                map={f"c{i}": extension for i, extension in enumerate(extensions)},
             )
         )
         if lie_apart(expected):  # webdataset gives two samples of one key, each with some of the parts
@@ -208,7 +208,7 @@ def test_one_image_column_when_samples_use_one_or_the_other(tmp_path: Path) -> N
     write(tmp_path / "x.tar", tar_bytes([("a.jpg", JPEG), ("b.png", PNG), ("c.jpeg", JPEG)]))
     got = packed(tmp_path / "x.tar", tmp_path / "ds")
     assert [sample["image"] for sample in got] == [JPEG, PNG, JPEG]
-    got = packed(tmp_path / "x.tar", tmp_path / "map", mapping={"pic": "png;jpg"}, missing=Missing.NULL)
+    got = packed(tmp_path / "x.tar", tmp_path / "map", map={"pic": "png;jpg"}, missing=Missing.NULL)
     assert [sample["pic"] for sample in got] == [JPEG, PNG, None]
     got = packed(tmp_path / "x.tar", tmp_path / "some", columns=("jpg",), missing=Missing.SKIP)
     assert [(sample["__key__"], sample["image"]) for sample in got] == [("a", JPEG)]
@@ -218,7 +218,7 @@ def test_columns_by_extension_when_a_sample_has_two_images(tmp_path: Path) -> No
     write(tmp_path / "x.tar", tar_bytes([("a.jpg", JPEG), ("a.png", PNG), ("b.png", PNG), ("b.jpg", JPEG)]))
     for sample in packed(tmp_path / "x.tar", tmp_path / "ds"):
         assert (sample["jpg"], sample["png"]) == (JPEG, PNG)
-    got = packed(tmp_path / "x.tar", tmp_path / "map", mapping={"image": "png"})
+    got = packed(tmp_path / "x.tar", tmp_path / "map", map={"image": "png"})
     assert [list(sample) for sample in got] == [["__key__", "image"]] * 2
     assert got[0]["image"] == PNG
 
@@ -231,23 +231,20 @@ def test_an_image_beside_one_of_another_name(tmp_path: Path) -> None:
 
 def test_map_columns_rename_and_kind(tmp_path: Path) -> None:
     source = write(tmp_path / "x.tar", tar_bytes(samples(3)))
-    got = packed(source, tmp_path / "1", mapping={"caption": "txt", "image": "jpg"})
+    got = packed(source, tmp_path / "1", map={"caption": "txt", "image": "jpg"})
     assert list(got[0]) == ["__key__", "caption", "image"]
     got = packed(source, tmp_path / "2", columns=("cls", "jpg"), rename={"cls": "y"})
     assert list(got[0]) == ["__key__", "y", "image"]
-    got = packed(source, tmp_path / "3", columns=("cls", "x-y"), kinds={"label": Kind.BYTES, "x_y": Kind.VALUE})
+    got = packed(source, tmp_path / "3", columns=("cls", "x-y"), kind={"label": Kind.BYTES, "x_y": Kind.VALUE})
     assert got[1] == {"__key__": "a/0001", "label": b"1\n", "x_y": b"\x01"}
-    assert (
-        packed(source, tmp_path / "4", mapping={"json": "json"}, kinds={"json": Kind.TEXT})[2]["json"]
-        == '{"number": 2}'
-    )
+    assert packed(source, tmp_path / "4", map={"json": "json"}, kind={"json": Kind.TEXT})[2]["json"] == '{"number": 2}'
     for options, message in (
-        ({"mapping": {"image": "png"}}, "names 'png', which the input hasn't; it has jpg, cls"),
+        ({"map": {"image": "png"}}, "names 'png', which the input hasn't; it has jpg, cls"),
         ({"columns": ("txt", "jsn")}, "Did you mean 'json'"),
         ({"rename": {"txt": "label"}}, "two fields would become the column 'label'"),
         ({"key": "json"}, "--key means nothing for a source of kind webdataset"),
-        ({"raw": True}, "raw means nothing"),
-        ({"kinds": {"label": Kind.LABEL}}, "give the names of its ids with --classes"),
+        ({"tfrecord_raw": True}, "raw means nothing"),
+        ({"kind": {"label": Kind.LABEL}}, "give the names of its ids with --classes"),
         ({"classes": ("a",), "columns": ("jpg",)}, "--classes names the ids of a label, and no column is one"),
     ):
         with pytest.raises(UsageError, match=message):
@@ -312,11 +309,11 @@ def test_jobs_never_change_a_byte(tmp_path: Path, suffix: str) -> None:
     for i in range(3):
         write(tmp_path / f"src/{i}{suffix}", tar_bytes(samples(60, start=60 * i), format="pax"))
     results: list[PackResult] = [
-        pack(job(tmp_path / "src", tmp_path / f"ds{jobs}", jobs=jobs, shard_bytes=64 * 1024)) for jobs in (1, 2, 5)
+        pack(job(tmp_path / "src", tmp_path / f"ds{jobs}", jobs=jobs, shard_size=64 * 1024)) for jobs in (1, 2, 5)
     ]
     assert len({result.pin for result in results}) == 1
     assert tree(tmp_path / "ds1") == tree(tmp_path / "ds2") == tree(tmp_path / "ds5")
-    tasks = plan(job(tmp_path / "src", tmp_path / "no", shard_bytes=64 * 1024)).splits["train"].tasks
+    tasks = plan(job(tmp_path / "src", tmp_path / "no", shard_size=64 * 1024)).splits["train"].tasks
     assert tasks == 3 if suffix != ".tar" else tasks > 9
     assert results[0].shards > 9
 
@@ -393,7 +390,7 @@ def test_only_the_parts_that_are_asked_for_are_held(tmp_path: Path, monkeypatch:
 
 def test_the_manifest_says_what_shaped_the_samples(tmp_path: Path) -> None:
     source = write(tmp_path / "x.tar", tar_bytes(samples(3)))
-    packed(source, tmp_path / "ds", mapping={"y": "cls"}, limit=2)
+    packed(source, tmp_path / "ds", map={"y": "cls"}, limit=2)
     options = toolkit.open(tmp_path / "ds").manifest.options
     assert options["source_kind"] == "webdataset"
     assert (options["mapping"], options["limit"], options["missing"]) == ({"y": "cls"}, 2, "error")

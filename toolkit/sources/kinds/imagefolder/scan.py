@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from toolkit.errors import SourceError, UsageError, did_you_mean
-from toolkit.sources.classes import check_label_options
 from toolkit.sources.files import stays_within
 from toolkit.sources.images import IMAGE_EXTENSIONS, is_image
 from toolkit.sources.kinds.imagefolder.doubts import class_doubts
@@ -27,6 +26,7 @@ from toolkit.sources.kinds.imagefolder.walk import (
     list_folder,
     walk_images,
 )
+from toolkit.sources.labels import check_label_options
 from toolkit.sources.names import is_utf8, printable
 from toolkit.sources.options import LabelMode
 from toolkit.sources.patterns import Patterns

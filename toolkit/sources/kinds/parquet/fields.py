@@ -74,7 +74,7 @@ class Plan:
 
 def is_pandas_index(name: str, options: SourceOptions) -> bool:
     """Tell whether a field holds an index of pandas and no option asks for it: such are left out."""
-    asked = {options.key, *(options.mapping or {}).values(), *(options.columns or ()), *options.rename}
+    asked = {options.key, *(options.map or {}).values(), *(options.columns or ()), *options.rename}
     return _PANDAS_INDEX.fullmatch(name) is not None and name not in asked
 
 

@@ -15,7 +15,6 @@ import pyarrow as pa
 from toolkit.errors import UsageError
 from toolkit.format.schema import Kind
 from toolkit.sources.base import PIECE_BYTES, Rows, Slice, Source, Survey, rows_schema
-from toolkit.sources.classes import check_label_options
 from toolkit.sources.files import InputFile, ends_with, find_files, group_by_split
 from toolkit.sources.kinds.parquet.fields import Plan, is_pandas_index, make_plan
 from toolkit.sources.kinds.parquet.files import (
@@ -31,6 +30,7 @@ from toolkit.sources.kinds.parquet.files import (
     share_of,
 )
 from toolkit.sources.kinds.parquet.rows import RowMaker
+from toolkit.sources.labels import check_label_options
 from toolkit.sources.names import printable
 from toolkit.sources.options import LabelMode, SourceOptions
 from toolkit.sources.reject import Reject
@@ -68,7 +68,7 @@ class ParquetSource(Source):
             if not footer.rows:
                 skips.add("empty", footer.file.name)
         first = next((footer for footer in footers if footer.rows), footers[0])
-        if options.mapping is None and options.columns is None:
+        if options.map is None and options.columns is None:
             _check_alike(first, footers, lambda name: not is_pandas_index(name, options))
         for name in first.schema.names:
             if is_pandas_index(name, options):

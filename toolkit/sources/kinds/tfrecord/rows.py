@@ -30,7 +30,7 @@ class RowMaker:
 
     def __init__(self, survey: Survey, options: SourceOptions, field_of: Callable[[str], str]) -> None:
         """`field_of` tells which feature becomes a column."""
-        self._parse = None if options.raw else parser()
+        self._parse = None if options.tfrecord_raw else parser()
         self._missing = options.missing
         self._key = options.key
         self._schema = rows_schema(survey)

@@ -71,14 +71,14 @@ class TFRecordSource(Source):
         options = self._options
         skips = Skips(("lacking_features", *FILE_REASONS))
         files = find_files(options, is_named_tfrecord, looks_like_tfrecord, skips)
-        wanted = options.mapping.values() if options.mapping is not None else options.columns
-        labels = {self._field_of(name) for name, kind in options.kinds.items() if kind is Kind.LABEL}
+        wanted = options.map.values() if options.map is not None else options.columns
+        labels = {self._field_of(name) for name, kind in options.kind.items() if kind is Kind.LABEL}
         features = Features(Wanted(None if wanted is None else frozenset(wanted), options.key, labels))
         cuts = {
             split: list(self._cut_split(group, features, skips))
             for split, group in group_by_split(files, options.split).items()
         }
-        fields = {_RAW: Field(pa.binary(), Kind.BYTES)} if options.raw else features.fields()
+        fields = {_RAW: Field(pa.binary(), Kind.BYTES)} if options.tfrecord_raw else features.fields()
         if not fields:
             if not any(cuts.values()):
                 raise SourceError(
@@ -91,12 +91,12 @@ class TFRecordSource(Source):
         chosen = choose_fields(fields, options)
         if not chosen:
             raise UsageError(f"{options.key!r} is the key, and no other feature is there: nothing would be packed")
-        if not options.raw:
+        if not options.tfrecord_raw:
             features.check([each.field for each in chosen] + ([] if options.key is None else [options.key]))
         if options.key is not None and fields[options.key].type not in (pa.string(), pa.binary(), pa.int64()):
             raise UsageError(f"--key {options.key}: its values are {fields[options.key].type}, which can't be keys")
         made = [make_column(each.column, each.kind, _dtype(each)) for each in chosen]
-        skipping = options.missing is Missing.SKIP and not options.raw
+        skipping = options.missing is Missing.SKIP and not options.tfrecord_raw
         skipped = {
             split: [
                 sum(n for present, n in cut.present.items() if skipping and features.lacking(present)) for cut in of
@@ -147,7 +147,7 @@ class TFRecordSource(Source):
         return printable(place.path)
 
     def _cut_split(self, files: Sequence[InputFile], features: Features, skips: Skips) -> Iterator[_Cut]:
-        parse = None if self._options.raw else parser()
+        parse = None if self._options.tfrecord_raw else parser()
         left = self._options.limit
         for file in files:
             if left == 0:
@@ -187,8 +187,8 @@ class TFRecordSource(Source):
     def _field_of(self, column: str) -> str:
         """Return the field that becomes a column."""
         options = self._options
-        if options.mapping is not None:
-            return options.mapping.get(column, column)
+        if options.map is not None:
+            return options.map.get(column, column)
         names = options.columns or [name for name in options.rename if name != options.key]
         return {options.rename.get(name, name): name for name in names}.get(column, column)
 
@@ -214,11 +214,11 @@ class TFRecordSource(Source):
             "exclude": [printable(pattern) for pattern in options.exclude],
             "include": [printable(pattern) for pattern in options.include],
             "key": options.key,
-            "kinds": {name: kind.value for name, kind in options.kinds.items()},
+            "kinds": {name: kind.value for name, kind in options.kind.items()},
             "limit": options.limit,
-            "mapping": None if options.mapping is None else dict(options.mapping),
+            "mapping": None if options.map is None else dict(options.map),
             "missing": options.missing.value,
-            "raw": options.raw,
+            "raw": options.tfrecord_raw,
             "rename": dict(options.rename),
             "split": options.split,
         }

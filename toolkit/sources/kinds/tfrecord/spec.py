@@ -21,7 +21,7 @@ class TFRecordSpec(SourceSpec):
     title = "TFRecord files"
     sign = "TFRecord by content"
     survey_text = "every record is read once, to find the features"
-    accepts = COMMON | FIELDS | TOKENS | {"limit", "key", "classes", "missing", "raw"}
+    accepts = COMMON | FIELDS | TOKENS | {"limit", "key", "classes", "missing", "tfrecord_raw"}
     skips: ClassVar[Mapping[str, tuple[str, str]]] = {
         "lacking_features": ("sample that lacks a feature", "samples that lack a feature")
     }

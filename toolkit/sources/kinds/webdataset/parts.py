@@ -147,7 +147,7 @@ def choose_parts(
             names[extension] = column_name(extension)
         else:
             names[";".join(alike[kind])] = kind.value
-    for name in [*(options.mapping or {}).values(), *(options.columns or ())]:
+    for name in [*(options.map or {}).values(), *(options.columns or ())]:
         parts = read_parts(name)
         if name not in names and set(parts) <= set(extensions):
             kind = _plain_medium(parts[0], seen)

@@ -105,7 +105,7 @@ class WebDatasetSource(Source):
         skips = Skips(_SKIPPED)
         files = find_files(options, ends_with(SUFFIXES), looks_like_tar, skips)
         groups = group_by_split(files, options.split)
-        looks = Looks(options.kinds.keys())
+        looks = Looks(options.kind.keys())
         doubts = TarDoubts()
         spans = [span for split, group in groups.items() for span in self._scan(split, group, skips, looks, doubts)]
         met = Counter[tuple[str, ...]]()
@@ -137,9 +137,9 @@ class WebDatasetSource(Source):
                 "columns": None if options.columns is None else list(options.columns),
                 "exclude": [printable(pattern) for pattern in options.exclude],
                 "include": [printable(pattern) for pattern in options.include],
-                "kinds": {name: kind.value for name, kind in options.kinds.items()},
+                "kinds": {name: kind.value for name, kind in options.kind.items()},
                 "limit": options.limit,
-                "mapping": None if options.mapping is None else dict(options.mapping),
+                "mapping": None if options.map is None else dict(options.map),
                 "missing": options.missing.value,
                 "rename": dict(options.rename),
                 "split": options.split,
@@ -187,7 +187,7 @@ class WebDatasetSource(Source):
 
     def _scan_tar(self, split: str, tar: Tar, limit: int | None, skips: Skips, looks: Looks) -> Iterator[_Span]:
         """Cut one tar where the parts that can be wanted fill a slice; a compressed one isn't cut."""
-        asked = [*(self._options.mapping or {}).values(), *(self._options.columns or ())]
+        asked = [*(self._options.map or {}).values(), *(self._options.columns or ())]
         wanted = {extension for name in asked for extension in read_parts(name)} or None
         span = _Span(split, tar.file, 0)
         seen: dict[str, tuple[int, tuple[str, ...]]] = {}

@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.main import get_command
 
-from toolkit.config.keys import PACK_VALUES, make_keys
-from toolkit.config.load import load_config, read_settings
+from toolkit.cli.config_options import keys_of
+from toolkit.cli.main import app
 from toolkit.errors import NotFoundError, UsageError
+from toolkit.options.load import load_config, read_settings
 
-KEYS = make_keys(dict.fromkeys(PACK_VALUES, ""))
+KEYS = keys_of(get_command(app).commands["pack"])  # type: ignore[attr-defined]
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Read settings from a YAML file or from KEY=VALUE texts, each checked against the table of keys."""
+"""Read settings from a YAML file or from KEY=VALUE texts, each checked against the options that there are."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from toolkit.config.keys import Key
-from toolkit.config.values import Text
 from toolkit.errors import NotFoundError, UsageError, did_you_mean
+from toolkit.options.option import Option, dotted
 from toolkit.storage.files import storage_errors
 from toolkit.storage.places import local_path
 
@@ -19,22 +18,22 @@ _MOST_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A value for a key, and where it was given, for messages: "pack.yaml:3" or "--set"."""
+    """A value for an option, and where it was given, for messages: "pack.yaml:3" or "--set"."""
 
     key: str
     value: object
     where: str
 
 
-def load_config(path: str, keys: Mapping[str, Key]) -> dict[str, Setting]:
+def load_config(path: str, options: Mapping[str, Option]) -> dict[str, Setting]:
     """Return the settings of a YAML file. Relative paths in it are relative to the file.
 
     Raises:
         NotFoundError: No such file.
-        UsageError: It isn't a YAML mapping, has an unknown key, or a value its key doesn't take.
+        UsageError: It isn't a YAML mapping, has an unknown key, or a value that an option doesn't take.
         StorageError: It can't be read.
     """
-    from toolkit.config.tree import read_tree
+    from toolkit.options.tree import read_tree
 
     path = local_path(path, "give a YAML file")
     tree = read_tree(_text_of(path), path)
@@ -44,23 +43,22 @@ def load_config(path: str, keys: Mapping[str, Key]) -> dict[str, Setting]:
     settings = {}
     for name, value in tree.value.items():
         where = f"{path}:{tree.lines[(name,)]}"
-        if name not in keys:
-            raise UsageError(f"{where}: unknown key {name!r}.{_nearest(name, keys)}")
-        key = keys[name]
-        fault = key.value.fault(value)
+        if name not in options:
+            raise UsageError(f"{where}: unknown key {name!r}.{_nearest(name, options)}")
+        takes = options[name].value
+        fault = takes.fault(value)
         if fault is not None:
             at = (name, *fault.path)
-            raise UsageError(f"{path}:{tree.lines[at]}: {_dotted(at)}: {fault.message}")
-        if isinstance(key.value, Text) and key.value.path and value not in key.value.words:
-            try:
-                value = os.path.join(os.path.dirname(path), local_path(value, "give a path"))
-            except UsageError as error:
-                raise UsageError(f"{where}: {name}: {error}") from error
+            raise UsageError(f"{path}:{tree.lines[at]}: {dotted(at)}: {fault.message}{fault.in_yaml}")
+        try:
+            value = takes.placed(value, os.path.dirname(path))
+        except UsageError as error:
+            raise UsageError(f"{where}: {name}: {error}") from error
         settings[name] = Setting(name, value, where)
     return settings
 
 
-def read_settings(texts: Sequence[str], keys: Mapping[str, Key]) -> dict[str, Setting]:
+def read_settings(texts: Sequence[str], options: Mapping[str, Option]) -> dict[str, Setting]:
     """Return the settings of texts such as "shard_size=128MiB"; of several for one key, the last one counts.
 
     Their values stay text, for whoever reads the flag of that name.
@@ -74,8 +72,8 @@ def read_settings(texts: Sequence[str], keys: Mapping[str, Key]) -> dict[str, Se
         name = name.strip()
         if not equals or not name or not value:
             raise UsageError(f"--set {text!r} is not KEY=VALUE, as in shard_size=128MiB")
-        if name not in keys:
-            raise UsageError(f"--set {text!r}: unknown key {name!r}.{_nearest(name, keys)}")
+        if name not in options:
+            raise UsageError(f"--set {text!r}: unknown key {name!r}.{_nearest(name, options)}")
         settings[name] = Setting(name, value, f"--set {name}={value}")
     return settings
 
@@ -98,9 +96,5 @@ def _text_of(path: str) -> str:
         raise UsageError(f"{path}:{line}: not UTF-8") from error
 
 
-def _nearest(name: object, keys: Mapping[str, Key]) -> str:
-    return did_you_mean(str(name), keys) or f" Known: {', '.join(keys)}"
-
-
-def _dotted(path: Sequence[str | int]) -> str:
-    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")
+def _nearest(name: object, options: Mapping[str, Option]) -> str:
+    return did_you_mean(str(name), options) or f" Known: {', '.join(options)}"

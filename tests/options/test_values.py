@@ -7,16 +7,17 @@ from typing import Any
 import pytest
 from json_schema import fits
 
-from toolkit.config.keys import PACK_VALUES, make_keys
-from toolkit.config.schema import json_schema
-from toolkit.config.values import Choice, Flag, Names, Pairs, Text, ValueType, Whole
+from toolkit.options.compound import Names, Pairs, TextOrNames
+from toolkit.options.option import Option, options_of
+from toolkit.options.schema import json_schema
+from toolkit.options.value_type import ValueType
+from toolkit.options.values import COUNT, SHARE, SIZE, Choice, Flag, Text, Whole
+from toolkit.pack.job import PackJob
 
-SIZE = PACK_VALUES["shard_size"]
-SHARE = PACK_VALUES["max_rejects"]
-JOBS = PACK_VALUES["jobs"]
-ENCODING = PACK_VALUES["image_encoding"]
+VALUES = {name: one.value for name, one in options_of(PackJob).items()}
+ENCODING = VALUES["image_encoding"]
 PAIRS = Pairs(Text(), "{a: b}")
-KINDS = PACK_VALUES["kind"]
+KINDS = VALUES["kind"]
 
 
 @pytest.mark.parametrize(
@@ -32,7 +33,7 @@ KINDS = PACK_VALUES["kind"]
             [0, "", "big", 1.5, True, None],
         ),
         (SHARE, [0, 12, "1%", "0.5%", "12"], [-1, 0.01, "x%", "0.5", "", True, None, ["1%"]]),
-        (JOBS, [1, 64, "auto", "4"], [0, "0", "many", True, None, 1.5]),
+        (COUNT, [1, 64, "auto", "4"], [0, "0", "many", True, None, 1.5]),
         (
             ENCODING,
             ["keep", "raw", "jpeg:1", "jpeg:90", "jpeg:100"],
@@ -40,6 +41,9 @@ KINDS = PACK_VALUES["kind"]
         ),
         (Names(), [[], ["a"], ["a,b", "c"]], ["a", None, [1], ["a", ""], {"a": "b"}, [["a"]]]),
         (PAIRS, [{}, {"a": "b", "c,d": "e=f"}], ["a=b", None, ["a"], {"a": 1}, {"a": ""}, {"": "a"}, {"a": None}]),
+        (TextOrNames(), ["a", [], ["a", "b"]], ["", None, 1, ["a", 2], {"a": "b"}]),
+        (VALUES["classes"], ["c.txt", ["cat", "dog"]], ["", None, 1, ["a", 2], {"a": "b"}]),
+        (VALUES["splits"], [{}, {"val": "Test", "train": ["a", "b"]}], ["val=Test", {"val": 1}, {"val": [1]}, None]),
         (KINDS, [{"x": "image"}], [{"x": "imag"}, {"x": 1}, "x=image"]),
     ],
 )
@@ -55,23 +59,25 @@ def test_check_and_schema_agree(value_type: ValueType, good: list[Any], bad: lis
 def test_faults_say_where_and_what() -> None:
     assert Names().fault(["a", 3]) == (
         (1,),
-        "expected text, got 3; put text in quotes when YAML reads it as something else",
+        "expected text, got 3",
+        "; put text in quotes when YAML reads it as something else",
     )
     assert KINDS.fault({"x": "imag"}) == (
         ("x",),
         "expected one of image, label, text, scalar, tensor, tokens, json, bytes, value, got 'imag'. "
         "Did you mean 'image'?",
+        "",
     )
-    assert Pairs(Text(), "").fault({True: "x"}) == ((), "expected names that are text, got true; put it in quotes")
-    assert Whole(1).fault(None) == ((), "expected a whole number of at least 1, got nothing")
-    verify = PACK_VALUES["verify_images"]  # `off` and `null` are no texts in YAML
-    assert verify.fault(False) == ((), "expected one of header, decode, off, got false; put the word in quotes")
-    assert Flag().fault({}) == ((), "expected true or false, got a mapping")
-    assert Flag().fault("x" * 100) == ((), f"expected true or false, got '{'x' * 39}…")
+    assert Pairs(Text(), "").fault({True: "x"}) == ((), "expected names that are text, got true", "; put it in quotes")
+    assert Whole(1).fault(None) == ((), "expected a whole number of at least 1, got nothing", "")
+    verify = VALUES["verify_images"]  # `off` and `null` are no texts in YAML
+    assert verify.fault(False) == ((), "expected one of header, decode, off, got false", "; put the word in quotes")
+    assert Flag().fault({}) == ((), "expected true or false, got a mapping", "")
+    assert Flag().fault("x" * 100) == ((), f"expected true or false, got '{'x' * 39}…", "")
 
 
 def test_schema_of_a_table() -> None:
-    schema = json_schema(make_keys({"limit": "At most."}))
+    schema = json_schema({"limit": Option(name="limit", value=Whole(1), help="At most.")})
     assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
     assert schema["additionalProperties"] is False
     assert schema["properties"] == {"limit": {"description": "At most.", "type": "integer", "minimum": 1}}

@@ -1,0 +1,128 @@
+"""Write toolkit/pack/front.py, the function toolkit.pack, of the declared options; with --check only compare it."""
+
+from __future__ import annotations
+
+import re
+import sys
+import textwrap
+from pathlib import Path
+
+from toolkit.options.compound import Pairs
+from toolkit.options.option import Option, options_of
+from toolkit.options.values import Choice
+from toolkit.pack.job import PackJob
+
+FRONT = Path(__file__).parent.parent / "toolkit" / "pack" / "front.py"
+_WIDTH = 120
+_HEAD = '''"""Pack files from Python. Made by scripts/make_pack.py of the declared options: don't edit it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from toolkit.options.option import options_of, take
+from toolkit.pack.job import PackJob, PackResult
+from toolkit.pack.make import make_job, paths_of
+from toolkit.pack.passes import Progress
+from toolkit.pack.run import pack as run
+
+__all__ = ["pack"]
+
+'''
+_ABOUT = '''    """Pack `source` into `dataset`; return what was packed, as `toolkit pack --json` prints it.
+
+    Nothing is printed. A kill at any instant leaves the dataset as it was, or the new version; the same call again goes
+    on where it was.
+
+    Args:
+        source: A folder or file, or several: an image folder ([SPLIT/]CLASS/IMAGE), or Parquet, TFRecord, WebDataset,
+            text or ROXXEL02 files. Patterns and {000..099} lists are paths too.
+        dataset: Folder to make.
+'''
+_RAISES = '''        progress: Called now and then, by one thread at a time, with the samples done, those in all (None
+            when only reading tells), the bytes read and those in all.
+
+    Raises:
+        UsageError: An option doesn't take its value, contradicts another, or means nothing for the source.
+        NotFoundError, SourceError: The input isn't there, or can't be packed.
+        ExistsError: The dataset is there already; see `on_existing`.
+        RejectsError: More samples were rejected than `max_rejects`; nothing was committed.
+        StorageError: The disk is full or fails; nothing was committed.
+    """
+'''
+
+
+def front() -> str:
+    """Return the module, formatted as ruff does."""
+    options = options_of(PackJob).values()
+    aliases: dict[str, str] = {}
+    arguments = "".join(f"    {_argument(option, aliases)},\n" for option in options)
+    given = "".join(f'        "{option.name}": {option.name},\n' for option in options)
+    return (
+        _HEAD
+        + "".join(f"{name} = {literal}\n" for name, literal in aliases.items())
+        + "\n\ndef pack(\n"
+        + "    source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],\n"
+        + "    dataset: str | os.PathLike[str],\n    *,\n"
+        + arguments
+        + "    progress: Progress | None = None,\n) -> PackResult:\n"
+        + _ABOUT
+        + "".join(map(_documentation, options))
+        + _RAISES
+        + f"    given = {{\n{given}    }}\n"
+        + "    job = make_job(paths_of(source, dataset), take(options_of(PackJob), given))\n"
+        + "    return run(job) if progress is None else run(job, progress)\n"
+    )
+
+
+def _argument(option: Option, aliases: dict[str, str]) -> str:
+    annotation = option.value.annotation
+    nothing = " | None" if option.default is None else ""
+    default = f'"{option.default}"' if isinstance(option.default, str) else str(option.default)
+    written = f"{option.name}: {annotation}{nothing} = {default}"
+    if len(f"    {written},") <= _WIDTH:
+        return written
+    if not (isinstance(option.value, Pairs) and isinstance(option.value.values, Choice)):
+        raise ValueError(f"{written}: too long for a line")
+    inner = option.value.values.annotation
+    alias = f"_{option.name.title().replace('_', '')}"
+    aliases[alias] = inner
+    return written.replace(inner, alias)
+
+
+def _documentation(option: Option) -> str:
+    text = option.help.replace("SOURCE", "`source`").replace("DATASET", "`dataset`")
+    if isinstance(option.value, Pairs):
+        text += f" As {re.sub(r'([A-Za-z0-9_]+)', _quoted, option.value.example)}."
+    return (
+        textwrap.fill(
+            f"{option.name}: {text}",
+            _WIDTH,
+            initial_indent=" " * 8,
+            subsequent_indent=" " * 12,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        + "\n"
+    )
+
+
+def _quoted(word: re.Match[str]) -> str:
+    return f'"{word[1]}"'
+
+
+def main() -> int:
+    """Write the module, or check it; return the exit code."""
+    new = front()
+    if "--check" in sys.argv[1:]:
+        if new != FRONT.read_text():
+            print(f"{FRONT} is out of date: run python scripts/make_pack.py", file=sys.stderr)
+        return int(new != FRONT.read_text())
+    FRONT.write_text(new)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,53 @@
+"""Make the job that options ask for, wherever they were given: flags, environment, YAML or Python."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from toolkit.errors import UsageError
+from toolkit.options.option import options_of
+from toolkit.pack.job import PackJob
+
+__all__ = ["make_job", "paths_of"]
+
+
+def make_job(paths: Sequence[str], values: Mapping[str, Any], *, reads: bool = True) -> PackJob:
+    """Return the job of these options; whatever is refused of options alone is refused here.
+
+    Args:
+        paths: The inputs, and behind them the dataset.
+        values: Options by name, each as its type's read() gives it; None is as if it weren't given. Other names are
+            ignored: a command has parameters besides.
+        reads: Read the files that options name, such as that of class names; without it something stands for what is
+            in them, and nothing is read at all.
+
+    Raises:
+        UsageError: Options contradict each other, or mean nothing for the kind of source.
+        NotFoundError: There is no such file.
+    """
+    options = options_of(PackJob)
+    given = {
+        name: options[name].value.load(value, reads=reads)
+        for name, value in values.items()
+        if name in options and value is not None
+    }
+    job = PackJob(source=paths[0], more_sources=tuple(paths[1:-1]), dataset=paths[-1], **given)
+    # Without a kind, what some kind takes will do; a pack asks again for the kind that it finds.
+    if not reads or job.source_kind is not None:
+        # Late: it imports pyarrow, which `toolkit --help` does without.
+        from toolkit.sources.make import check_options
+
+        check_options(job.source_kind, job.source_options)
+    return job
+
+
+def paths_of(
+    source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], dataset: str | os.PathLike[str]
+) -> list[str]:
+    """Return the inputs, and behind them the dataset. Raises UsageError when there is no input."""
+    sources = [source] if isinstance(source, str | os.PathLike) else source
+    if not sources:
+        raise UsageError("source is an empty list: give a folder, or files")
+    return [os.fspath(one) for one in (*sources, dataset)]
