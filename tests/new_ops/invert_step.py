@@ -1,14 +1,11 @@
 """A step that inverts colours."""
 
-from dataclasses import dataclass
-
 from toolkit.pipelines import fields
 from toolkit.pipelines.image.image_step import PixelStep, colours
 from toolkit.pipelines.registry import register
 
 
 @register
-@dataclass(frozen=True, slots=True)
 class Invert(PixelStep):
     """Turn values above `above` round: 255 - value."""
 

@@ -6,7 +6,6 @@ import io
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -111,7 +110,6 @@ def clip() -> Iterator[type[Step]]:
     """A step of a third party's: all there is of it stands here."""
 
     @register
-    @dataclass(frozen=True, slots=True)
     class Clip(WholeArray):
         """Refuse numbers above `most`."""
 

@@ -84,6 +84,29 @@ class StoredMedium:
         return next((form for form in self.forms if form.type == dtype), None)
 
 
+_MEDIA: dict[Kind, StoredMedium] = {}
+
+
+def stored_medium(kind: Kind) -> StoredMedium | None:
+    """Return how a medium is stored; None for a kind that is none."""
+    return _MEDIA.get(kind)
+
+
+def add_medium(medium: StoredMedium) -> StoredMedium:
+    """Add a medium to the table, and return it. Raises ValueError when there is one of that kind."""
+    if medium.kind in _MEDIA:
+        raise ValueError(f"there is a medium of kind {medium.kind.value} already")
+    _MEDIA[medium.kind] = medium
+    return medium
+
+
+def forget_medium(kind: Kind) -> None:
+    """Take a medium out of the table again. Raises KeyError."""
+    del _MEDIA[kind]
+
+
+# --- images -------------------------------------------------------------------------------------------------------
+
 _FILE = StoredForm(IMAGE_TYPE, "bytes", path="path", feature="Image")
 _PIXELS = StoredForm(RAW_IMAGE_TYPE, "pixels", sizes=("height", "width", "channels"), dtype="uint8")
 
@@ -92,23 +115,4 @@ def _image_form(encoding: str) -> StoredForm:
     return _PIXELS if ImageEncoding.parse(encoding).encoding is Encoding.RAW else _FILE
 
 
-IMAGE = StoredMedium(Kind.IMAGE, "images", (_FILE, _PIXELS), _image_form)
-
-_MEDIA = {medium.kind: medium for medium in (IMAGE,)}
-
-
-def stored_medium(kind: Kind) -> StoredMedium | None:
-    """Return how a medium is stored; None for a kind that is none."""
-    return _MEDIA.get(kind)
-
-
-def add_medium(medium: StoredMedium) -> None:
-    """Add a medium to the table. Raises ValueError when there is one of that kind."""
-    if medium.kind in _MEDIA:
-        raise ValueError(f"there is a medium of kind {medium.kind.value} already")
-    _MEDIA[medium.kind] = medium
-
-
-def forget_medium(kind: Kind) -> None:
-    """Take a medium out of the table again. Raises KeyError."""
-    del _MEDIA[kind]
+IMAGE = add_medium(StoredMedium(Kind.IMAGE, "images", (_FILE, _PIXELS), _image_form))

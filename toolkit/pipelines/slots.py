@@ -95,7 +95,7 @@ class Slot(PluginWords):
         states = longer.states(State(ValueKind.STORED))
         with _placed(self.place, longer.steps):
             check_limits(longer.steps)
-            check_size(longer.steps, states[-1])
+            check_size(longer.steps, states)
         return longer
 
     def then(self, more: Chain) -> Self:

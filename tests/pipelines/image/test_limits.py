@@ -50,6 +50,10 @@ def flips(count: int) -> toolkit.Chain:
             r"^slot 'image', step 3 pad\(1\): expected at most 400 pixels, got 22 x 22: .*decode_image\(max_pixels=\)",
         ),
         (lambda: decoded().resize((65_535, 65_535)), "expected at most 134217728 pixels, got 65535 x 65535"),
+        (
+            lambda: decoded().maybe(chain().one_of(chain(), chain().resize((20_000, 20_000)).center_crop(9))),
+            r"^slot 'image', step 2 maybe\(.*expected at most 134217728 pixels, got 20000 x 20000",
+        ),
     ],
 )
 def test_what_kernels_do_not_take_is_refused_where_it_is_written(build: Callable[[], Any], says: str) -> None:

@@ -26,15 +26,30 @@ def check_limits(steps: Sequence[Step]) -> None:
         raise MisfitError(f"at most {MAX_DEPTH} branches of steps on pixels within each other", depth, fix)
 
 
-def check_size(steps: Sequence[Step], state: State) -> None:
-    """Raise MisfitError when pixels of a known size are more than the first step decodes."""
-    decode = steps[0] if steps else None
-    if state.kind is not ValueKind.PIXELS or state.shape is None or not isinstance(decode, DecodeImage):
-        return
-    height, width, _ = state.shape
-    if height is not None and width is not None and height * width > decode.max_pixels:
-        fix = "make it smaller, or allow more with decode_image(max_pixels=)"
-        raise MisfitError(f"at most {decode.max_pixels} pixels", f"{height} x {width}", fix)
+def check_size(steps: Sequence[Step], states: Sequence[State]) -> None:
+    """Raise MisfitError when the last step makes more pixels of a known size than the first one decodes.
+
+    Args:
+        steps: Of a slot.
+        states: What the value is after each.
+    """
+    if len(steps) > 1 and isinstance(steps[0], DecodeImage):
+        _check_size(steps[-1], states[-2], steps[0].max_pixels)
+
+
+def _check_size(step: Step, before: State, most: int) -> State:
+    """Return what the value is after the step, which may be a branch: then its steps are checked, too."""
+    for way in step.ways if isinstance(step, Branch) else ():
+        state = before
+        for each in way:
+            state = _check_size(each, state, most)
+    after = step.after(before)
+    if after.kind is ValueKind.PIXELS and after.shape is not None:
+        height, width, _ = after.shape
+        if height is not None and width is not None and height * width > most:
+            fix = "make it smaller, or allow more with decode_image(max_pixels=)"
+            raise MisfitError(f"at most {most} pixels", f"{height} x {width}", fix)
+    return after
 
 
 def _passes(steps: Sequence[Step]) -> int:
