@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import types
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
 from contracts.store import StoreContract
 
+import toolkit
 from toolkit.errors import ExistsError, NotFoundError, StorageError
+from toolkit.storage.local import LocalStore
 from toolkit.storage.store import Entry, NoObjectError, ObjectInfo
 from toolkit.storage.stores import STORES
 
@@ -144,6 +147,18 @@ def opened(url: str) -> tuple[MemoryStore, str]:
     if place not in _places:
         raise NotFoundError(f"no dataset at {url!r}")
     return _places[place], name
+
+
+READS = ("entries", "info", "local_path", "location", "place", "read", "read_range")
+
+
+def test_reading_needs_no_more_than_a_store_has(dataset: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A place that can only be read, as HTTP, has these and nothing else."""
+    local = LocalStore(str(dataset))
+    only_read = types.SimpleNamespace(**{name: getattr(local, name) for name in READS})
+    monkeypatch.setitem(STORES, "web", lambda url: (only_read, ""))
+    ds = toolkit.open("web://flowers", split="train")
+    assert list(ds) == list(toolkit.open(dataset, split="train"))
 
 
 class TestMemoryStore(StoreContract):
