@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import pydoc
 import re
 import rlcompleter
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +20,7 @@ from pictures import make_folder
 
 import toolkit
 from toolkit import slot
+from toolkit.format.pin import SHARDS
 from toolkit.loader.engine.front import Front
 from toolkit.pack.job import PackJob
 from toolkit.pack.run import pack
@@ -40,7 +44,12 @@ PUBLIC = [
     "chain",
     "concat",
     "debug_batches",
+    "doctor",
     "errors",
+    "gc",
+    "head",
+    "inspect",
+    "inspect_labels",
     "mix_tokens",
     "open",
     "pack",
@@ -49,6 +58,7 @@ PUBLIC = [
     "set_memory_guard",
     "set_memory_limit",
     "slot",
+    "verify",
 ]
 OF_DATASET = [
     "class_names",
@@ -209,3 +219,44 @@ def test_objects_read_as_what_they_are(photos: Path, texts: Path) -> None:
     assert "d4 (1) and 2 more: " in repr(endless)
     repeated = toolkit.mix_tokens({"a": text}, {"a": 1}, exhausted="repeat", **options)
     assert repr(repeated) == "<toolkit.TokenMix of a (1): steps without end of 2 x 8 tokens, step 0>"
+
+
+COMMANDS = {
+    "verify": toolkit.verify,
+    "inspect": toolkit.inspect,
+    "gc": toolkit.gc,
+    "head": toolkit.head,
+    "doctor": toolkit.doctor,
+}
+# What only says how the command line prints.
+OF_PRINTING = {"json", "progress", "quiet", "debug", "labels"}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_function_takes_the_options_of_its_command(name: str) -> None:
+    command = importlib.import_module(f"toolkit.cli.cmd_{name}")
+    flags = inspect.signature(getattr(command, name)).parameters.keys() - OF_PRINTING
+    parameters = inspect.signature(COMMANDS[name]).parameters
+    assert flags <= parameters.keys()
+    for one in parameters.values():
+        assert one.name in ("dataset", "system") or one.kind is one.KEYWORD_ONLY
+        assert one.annotation not in (one.empty, "Any")
+    assert inspect.signature(COMMANDS[name]).return_annotation != inspect.Signature.empty
+
+
+def test_functions_give_what_the_commands_print(photos: Path, tmp_path: Path) -> None:
+    place = shutil.copytree(photos, tmp_path / "flowers")
+    result = toolkit.verify(place, full=True, decode=True)
+    assert (result.ok, result.samples, result.findings) == (True, 12, [])
+    held = toolkit.inspect(place, split="val")
+    assert (held.samples, held.labels["label"].top[0].name) == (12, "cat")
+    assert toolkit.inspect_labels(place).pin == held.pin
+    first = list(toolkit.head(place, split="train", samples=2))
+    assert [one.row for one in first] == [0, 1]
+    assert first[0].class_names["label"][first[0].values["label"]] == "cat"
+    (place / SHARDS / "train-000009-0123456789abcdef.arrow").write_bytes(b"left behind")
+    left = toolkit.gc(place)
+    assert (left.deleted, left.bytes, len(left.files)) == (False, 11, 1)
+    assert toolkit.gc(place, delete=True).deleted
+    assert toolkit.gc(place).files == ()
+    assert toolkit.doctor().ok

@@ -18,6 +18,12 @@ from toolkit.version import __version__
 
 if TYPE_CHECKING:
     import toolkit.errors as errors
+    from toolkit.checks.doctor import doctor
+    from toolkit.checks.gc import gc
+    from toolkit.checks.head import head
+    from toolkit.checks.inspect import inspect
+    from toolkit.checks.labels import inspect_labels
+    from toolkit.checks.verify import verify
     from toolkit.loader.api import Dataset, open
     from toolkit.loader.dataset.concat import concat
     from toolkit.loader.loader import Loader
@@ -55,7 +61,12 @@ __all__ = [
     "chain",
     "concat",
     "debug_batches",
+    "doctor",
     "errors",
+    "gc",
+    "head",
+    "inspect",
+    "inspect_labels",
     "mix_tokens",
     "open",
     "pack",
@@ -64,6 +75,7 @@ __all__ = [
     "set_memory_guard",
     "set_memory_limit",
     "slot",
+    "verify",
 ]
 
 _HOMES = {
@@ -84,6 +96,11 @@ _HOMES = {
     "chain": "toolkit.pipelines.slots",
     "concat": "toolkit.loader.dataset.concat",
     "debug_batches": "toolkit.memory.holding",
+    "doctor": "toolkit.checks.doctor",
+    "gc": "toolkit.checks.gc",
+    "head": "toolkit.checks.head",
+    "inspect": "toolkit.checks.inspect",
+    "inspect_labels": "toolkit.checks.labels",
     "mix_tokens": "toolkit.loader.mix.tokens",
     "open": "toolkit.loader.api",
     "pack": "toolkit.pack.front",
@@ -92,6 +109,7 @@ _HOMES = {
     "set_memory_guard": "toolkit.memory.guard",
     "set_memory_limit": "toolkit.memory.budget",
     "slot": "toolkit.pipelines.slots",
+    "verify": "toolkit.checks.verify",
 }
 
 # The room toolkit/pack/ is imported first, and then its name is free for the function: no later import takes it back.

@@ -26,6 +26,7 @@ class PluginKind(enum.Enum):
     """What a plugin adds; the value is the group of its entry point."""
 
     STEP = "toolkit.steps"
+    SOURCE = "toolkit.sources"
     OUTPUT = "toolkit.outputs"
 
     @property

@@ -15,10 +15,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from contracts.output import OutputContract
+from contracts.source import Bad, SourceContract
 from contracts.step import SAMPLES, StepContract
 from made_plugins import EXAMPLE, install, install_example
 from pictures import make_folder
 
+from toolkit.errors import SourceError
 from toolkit.loader.outputs import registry
 from toolkit.pack.job import PackJob
 from toolkit.pack.run import pack
@@ -67,6 +69,46 @@ class TestLists(OutputContract):
 
     def same(self, made: Any, wanted: np.ndarray, dtype: str = "") -> None:
         assert made == wanted.tolist()
+
+
+def write_rows(path: Path, rows: int, start: int = 0) -> None:
+    path.parent.mkdir(exist_ok=True)
+    np.save(path, np.arange(start, start + 3 * rows, dtype=np.float32).reshape(rows, 3))
+
+
+@pytest.mark.usefixtures("installed")
+class TestRows(SourceContract):
+    kind = "rows"
+
+    def good(self, root: Path) -> Path:
+        for name, rows in {"train-0": 12, "train-1": 5, "val-0": 6}.items():
+            write_rows(root / f"in/{name}.npy", rows)
+        return root / "in"
+
+    def bad(self, root: Path) -> Bad:
+        np.save(root / "x.npy", np.array([[1, 2], [3, np.nan], [5, 6]]))
+        return Bad(root / "x.npy", "x.npy", "x.npy#1")
+
+    def test_files_that_are_none_of_it_are_named(self, tmp_path: Path) -> None:
+        write_rows(tmp_path / "in/a.npy", 4)
+        np.save(tmp_path / "in/b.npy", np.zeros((4, 2)))
+        with pytest.raises(SourceError, match=r"b\.npy' has rows of 2 float64, and '.*a\.npy' of 3 float32"):
+            self.source(tmp_path / "in").survey()
+        np.save(tmp_path / "in/b.npy", np.zeros(4))
+        with pytest.raises(SourceError, match=r"b\.npy' has the shape \(4,\) of float64: a file of rows"):
+            self.source(tmp_path / "in").survey()
+        (tmp_path / "in/b.npy").write_bytes((tmp_path / "in/a.npy").read_bytes()[:-1])
+        with pytest.raises(SourceError, match=r"b\.npy' is no NumPy file that can be read"):
+            self.source(tmp_path / "in").survey()
+        np.save(tmp_path / "in/b.npy", np.zeros((0, 3), np.float32))
+        assert self.source(tmp_path / "in").survey().skipped_names == {"empty": ("b.npy",)}
+
+    def test_a_value_that_is_too_large_is_rejected(self, tmp_path: Path) -> None:
+        write_rows(tmp_path / "in/a.npy", 4)
+        source = self.source(tmp_path / "in", max_value_bytes=11)
+        survey = source.survey()
+        (rows,) = source.read(survey, survey.slices[0])
+        assert [one.key for one in rows.rejects] == [f"a.npy#{i}" for i in range(4)]
 
 
 USE = """
@@ -150,7 +192,20 @@ def test_it_works_as_it_is_installed(program: Installed) -> None:
     assert "is not one of numpy, torch, jax, lists. Did you mean 'lists'?" in program.toolkit(
         "bench", "ds", "--output", "list", code=2
     )
+    write_rows(program.work / "in/train.npy", 5)
+    assert "the headers of files are read" in program.toolkit("pack", "in", "rows", "--dry-run")
+    program.toolkit("pack", "in", "rows")
+    assert "is not one of imagefolder" in program.toolkit("pack", "in", "rows2", "--source-kind", "row", code=2)
+    program.toolkit("pack", "in", "rows2", "--source-kind", "rows")
+    (program.work / "pack.yaml").write_text("source: in\ndataset: rows3\nsource_kind: rows\n")
+    assert '"source_kind": "rows"' in program.toolkit("config", "check", "pack.yaml")
+    assert "rows" in json.loads(program.toolkit("config", "schema"))["properties"]["source_kind"]["enum"]
+    pack_it = "import toolkit; print(toolkit.pack('in', 'rows4', source_kind='rows').samples)"
+    assert program.run("-c", pack_it) == "5\n"
+    load = "import toolkit; print(toolkit.open('rows')[4]['x'], toolkit.open('rows2').pin == toolkit.open('rows').pin)"
+    assert program.run("-c", load) == "[12.0, 13.0, 14.0] True\n"
     shown = program.toolkit("doctor")
+    assert "source  rows   toolkit-example 1.0  ok     toolkit_example.rows:SPEC" in shown
     assert "step    noise  toolkit-example 1.0  ok     toolkit_example.noise:Noise" in shown
     assert "output  lists  toolkit-example 1.0  ok     toolkit_example.lists:SPEC" in shown
 
@@ -158,6 +213,7 @@ def test_it_works_as_it_is_installed(program: Installed) -> None:
 def test_broken_plugins_break_nothing_else(program: Installed) -> None:
     points = {
         "toolkit.steps": {"noise2": "made_broken:Noise", "hflip": "made_broken:Flip", "odd name": "made_broken:Odd"},
+        "toolkit.sources": {"odd": "made_broken:SPEC", "text": "made_broken:SPEC"},
         "toolkit.outputs": {"numpy": "made_broken:SPEC", "odd": "made_broken:SPEC"},
     }
     install(program.site, "made-broken", points, module="raise RuntimeError('\\x1b[31mred')")

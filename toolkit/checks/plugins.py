@@ -10,10 +10,15 @@ from toolkit.loader.outputs.registry import load_output
 from toolkit.pipelines import families  # noqa: F401 - whose words are taken
 from toolkit.pipelines.plugin_words import load_step
 from toolkit.plugins import Plugin, PluginKind, find_plugin, plugins
+from toolkit.sources.registry import load_source
 
 __all__ = ["PluginFacts", "plugin_facts"]
 
-_LOADS: dict[PluginKind, Callable[[Plugin], object]] = {PluginKind.STEP: load_step, PluginKind.OUTPUT: load_output}
+_LOADS: dict[PluginKind, Callable[[Plugin], object]] = {
+    PluginKind.STEP: load_step,
+    PluginKind.SOURCE: load_source,
+    PluginKind.OUTPUT: load_output,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,7 +26,7 @@ class PluginFacts:
     """A plugin.
 
     Attributes:
-        kind: "step" or "output".
+        kind: "step", "source" or "output".
         name: What that is asked for by.
         package: The package with its version.
         target: Where it is: module:object.

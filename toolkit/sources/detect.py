@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 
-from toolkit.errors import SourceError
+from toolkit.errors import PluginError, SourceError, ToolkitError
 from toolkit.sources.files import expand, refuse, walk
-from toolkit.sources.registry import every
+from toolkit.sources.registry import every, of_plugins
 from toolkit.sources.regular import check_regular
 from toolkit.sources.spec import SourceSpec
 from toolkit.storage.files import storage_errors
@@ -22,32 +22,43 @@ def find_kind(paths: Sequence[str]) -> str:
 
     A folder is what the first files in it are. Files of no known kind don't count, and files of several kinds are not
     guessed at; a kind that lies beside any other counts last. Where no content tells, names do: the source then says
-    what is wrong with its files.
+    what is wrong with its files. What plugins know is asked last, and only about files that nothing else is known of.
 
     Raises:
         NotFoundError: A path isn't there.
         SourceError: It is of no kind that is known, or of several.
     """
-    first = expand(paths[0])[0]
+    path = expand(paths[0])[0]
     specs = sorted(every(), key=lambda spec: spec.is_faint)
-    kind = _of_folder(first, specs) if os.path.isdir(first) else _of_file(first, specs)
-    return kind.name
+    search = _of_folder if os.path.isdir(path) else _of_file
+    kind = search(path, specs)
+    if kind is not None and not (kind.is_faint and search is _of_folder and _has_strangers(path, specs)):
+        return kind.name
+    others, faults = of_plugins()
+    told = set()
+    for spec in others:
+        try:
+            if search(path, [spec]) is not None:
+                told.add(spec)
+        except ToolkitError:
+            raise
+        except Exception as error:  # a stranger's code; others may know the input
+            faults.append(PluginError(f"the source {spec.name!r} failed: {type(error).__name__}: {error}"))
+    if told:
+        return _only(path, told).name
+    if kind is not None:
+        return kind.name
+    raise _unknown(path, [*specs, *others], faults)
 
 
-def _of_file(path: str, specs: Sequence[SourceSpec]) -> SourceSpec:
+def _of_file(path: str, specs: Sequence[SourceSpec]) -> SourceSpec | None:
     specs = [spec for spec in specs if not spec.is_folder]
     with storage_errors("read", path):
         check_regular(path)
-    kind = _by_content(path, specs) or next((spec for spec in specs if spec.is_named(path)), None)
-    if kind is None:
-        raise SourceError(
-            f"{path!r} is of no kind that is known ({', '.join(spec.title for spec in specs)}): "
-            "give --source-kind if it is one all the same"
-        )
-    return kind
+    return _by_content(path, specs) or next((spec for spec in specs if spec.is_named(path)), None)
 
 
-def _of_folder(path: str, specs: Sequence[SourceSpec]) -> SourceSpec:
+def _of_folder(path: str, specs: Sequence[SourceSpec]) -> SourceSpec | None:
     with storage_errors("read", path):
         found = {kind for kind in (_by_content(file, specs) for file in _some_files(path)) if kind is not None}
     told = {kind for kind in found if not kind.is_faint}
@@ -57,16 +68,34 @@ def _of_folder(path: str, specs: Sequence[SourceSpec]) -> SourceSpec:
     if len(called) == 1:
         return called.pop()
     # What tells the kind of a folder may lie further down than was looked.
-    everything = [os.path.join(base, name) for base, files in walk(path, refuse) for name in files]
+    everything = _everything(path)
     for spec in specs:
         if spec.is_folder and any(map(spec.looks_like, everything)):
             return spec
-    if found:
-        return _only(path, found)
-    raise SourceError(
-        f"nothing to pack in {path!r}: {_files_text(len(everything))}. Looked for "
-        f"{', '.join(spec.sign for spec in specs)}. "
-        "Give the folder that holds them, or say what the files are with --source-kind"
+    return _only(path, found) if found else None
+
+
+def _has_strangers(path: str, specs: Sequence[SourceSpec]) -> bool:
+    """Tell whether there is a file among the first that no kind takes."""
+    return any(_by_content(file, specs) is None for file in _some_files(path))
+
+
+def _everything(path: str) -> list[str]:
+    return [os.path.join(base, name) for base, files in walk(path, refuse) for name in files]
+
+
+def _unknown(path: str, specs: Sequence[SourceSpec], faults: Sequence[PluginError]) -> SourceError:
+    """Return the error of an input that is of no kind."""
+    told = "".join(f". {fault}" for fault in faults)
+    if os.path.isdir(path):
+        return SourceError(
+            f"nothing to pack in {path!r}: {_files_text(len(_everything(path)))}. Looked for "
+            f"{', '.join(spec.sign for spec in specs)}. "
+            f"Give the folder that holds them, or say what the files are with --source-kind{told}"
+        )
+    titles = ", ".join(spec.title for spec in specs if not spec.is_folder)
+    return SourceError(
+        f"{path!r} is of no kind that is known ({titles}): give --source-kind if it is one all the same{told}"
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pyarrow as pa
@@ -118,8 +118,13 @@ class TextSource(Source):
             yield rows.take(max(0, _span(place) - done))
 
     def place(self, part: Slice, key: str) -> str:
-        """Return the names of the slice's files: keys that a field gave don't tell which."""
-        return part.source
+        """Return the path of the file; where a field gave the key, that of the first file, and how many more."""
+        parts = cast(_Payload, part.payload).parts
+        if self._options.key is None:
+            names = (key, key.rpartition("#")[0])  # of a text, of a line
+            parts = tuple(one for one in parts if printable(one.name) in names) or parts
+        more = f" and {len(parts) - 1} more" if len(parts) > 1 else ""
+        return printable(parts[0].path) + more
 
     def _decoder(self, part: TextPart) -> _Decoder:
         return _decode_text if is_plain(part.name) else _line_decoder(self._field, self._options.key)

@@ -1,0 +1,249 @@
+"""What every kind of source must do: a class of tests that each kind's tests inherit."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pytest
+
+from toolkit.errors import UsageError
+from toolkit.format.kinds import Kind
+from toolkit.format.schema import KEY
+from toolkit.options.option import flag_of
+from toolkit.pack.job import PackJob
+from toolkit.pack.run import pack
+from toolkit.sources import registry
+from toolkit.sources.base import Slice, Source, Survey, rows_schema
+from toolkit.sources.detect import find_kind
+from toolkit.sources.make import make_source
+from toolkit.sources.names import is_utf8
+from toolkit.sources.options import InputOptions, LabelMode, Missing, SourceOptions, VerifyImages
+from toolkit.sources.reject import Reject
+from toolkit.sources.skips import WORDS
+from toolkit.sources.spec import SourceSpec
+
+# A value of each option that isn't its default.
+OTHERS: dict[str, Any] = {
+    "split": "val",
+    "limit": 2,
+    "label_mode": LabelMode.NONE,
+    "require_labels": True,
+    "classes": ("a", "b"),
+    "map": {"x": "y"},
+    "columns": ("x",),
+    "rename": {"x": "y"},
+    "kind": {"x": Kind.BYTES},
+    "key": "x",
+    "include": ("*",),
+    "exclude": ("nothing",),
+    "splits": {"train": ("a",)},
+    "follow_links": True,
+    "max_value_bytes": 1 << 20,
+    "missing": Missing.SKIP,
+    "tfrecord_raw": True,
+    "verify_images": VerifyImages.OFF,
+    "shuffle_seed": 1,
+    "tokenizer": "bytes",
+    "text_column": "text",
+    "eos": True,
+    "eos_token": "1",
+}
+
+
+class Bad(NamedTuple):
+    """An input with a sample that is rejected: where it lies, how its file is called, and its key."""
+
+    path: Path
+    file: str
+    key: str
+
+
+class SourceContract:
+    """A subclass names the kind, and writes inputs of it, each below the folder that it is given.
+
+    Attributes:
+        kind: What --source-kind is given.
+        largest: Bytes that a slice may take, so that good() is cut into several.
+    """
+
+    kind: str
+    largest = 1 << 12
+
+    def good(self, root: Path) -> Path:
+        """Write a folder of at least 20 samples, none of them bad, in several files; return it."""
+        raise NotImplementedError
+
+    def bad(self, root: Path) -> Bad | None:
+        """Write an input with one sample that is rejected, beside others; None where none is."""
+        raise NotImplementedError
+
+    def stranger(self, folder: Path) -> str:
+        """Put a file into an input that isn't of this kind, and return its name."""
+        (folder / "stranger.bin").write_bytes(b"of no kind")
+        return "stranger.bin"
+
+    @property
+    def spec(self) -> SourceSpec:
+        return registry.named(self.kind)
+
+    def source(self, path: Path, **options: Any) -> Source:
+        given = SourceOptions(**{"paths": (str(path),), "slice_bytes": 1 << 30, **options})
+        kind, source = make_source(self.kind, given)
+        assert kind == self.kind
+        return source
+
+    def test_it_is_found_by_its_name(self) -> None:
+        assert self.kind in registry.known_names()
+        assert self.spec is registry.named(self.kind)
+        assert self.spec.name == self.kind
+        for text in (self.spec.title, self.spec.sign, self.spec.survey_text):
+            assert text
+            assert not text.endswith(".")
+
+    def test_inputs_are_known_for_what_they_are(self, tmp_path: Path) -> None:
+        folder = self.good(tmp_path)
+        assert find_kind([str(folder)]) == self.kind
+        files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+        assert all(self.spec.looks_like(str(path)) for path in files)
+        if not self.spec.is_folder:
+            assert find_kind([str(files[0])]) == self.kind
+
+    def test_what_is_none_of_it_is_not_taken(self, tmp_path: Path) -> None:
+        for i, content in enumerate((b"", b"\0", b"no input", b"\0" * 4096, bytes(range(256)) * 32)):
+            path = tmp_path / f"{i}.bin"
+            path.write_bytes(content)
+            assert not self.spec.looks_like(str(path))
+            assert not self.spec.is_named(path.name)
+
+    def test_a_survey_and_its_rows_are_the_same_again(self, tmp_path: Path) -> None:
+        folder = self.good(tmp_path)
+        sources = [self.source(folder, slice_bytes=self.largest) for _ in range(2)]
+        surveys = [source.survey() for source in sources]
+        assert facts(surveys[0]) == facts(surveys[1])
+        first, again = (read(*one) for one in zip(sources, surveys, strict=True))
+        assert first == again
+        # Any slice alone, and in any order: several threads read them.
+        backwards = [rows_of(sources[0], surveys[0], part) for part in reversed(surveys[0].slices)]
+        assert [row for rows in reversed(backwards) for row in rows] == first
+
+    def test_slices_add_up(self, tmp_path: Path) -> None:
+        folder = self.good(tmp_path)
+        whole, cut = self.source(folder), self.source(folder, slice_bytes=self.largest)
+        surveys = whole.survey(), cut.survey()
+        assert len(surveys[1].slices) > 1
+        assert read(cut, surveys[1]) == read(whole, surveys[0])
+        for source, survey in zip((whole, cut), surveys, strict=True):
+            keys = [row[1] for row in read(source, survey)]
+            assert len(keys) >= 20
+            assert len(set(keys)) == len(keys)
+            assert tuple(dict.fromkeys(part.split for part in survey.slices)) == survey.splits
+            for split in survey.splits:
+                parts = [part for part in survey.slices if part.split == split]
+                assert [part.number for part in parts] == list(range(len(parts)))
+            for part in survey.slices:
+                assert pickle.loads(pickle.dumps(part)).number == part.number
+                rows = rows_of(source, survey, part)
+                assert part.samples in (None, len(rows))
+                for _, key, _ in rows:
+                    assert is_utf8(source.place(part, key))
+                    assert str(tmp_path) in source.place(part, key)
+
+    def test_rows_are_what_the_survey_says(self, tmp_path: Path) -> None:
+        source = self.source(self.good(tmp_path))
+        survey = source.survey()
+        assert survey.types.keys() >= {column.name for column in survey.columns}
+        assert survey.classes.keys() <= {column.name for column in survey.columns}
+        for part in survey.slices:
+            for rows in source.read(survey, part):
+                assert rows.batch.schema == rows_schema(survey)
+                assert rows.batch.column(KEY).null_count == 0
+                assert rows.read_bytes >= 0
+                rows.batch.validate(full=True)
+
+    def test_a_bad_sample_is_rejected_by_file_and_key(self, tmp_path: Path) -> None:
+        bad = self.bad(tmp_path)
+        if bad is None:
+            return
+        source = self.source(bad.path)
+        survey = source.survey()
+        rejects: list[Reject] = list(survey.rejects)
+        kept = 0
+        for part in survey.slices:
+            for rows in source.read(survey, part):
+                kept += rows.batch.num_rows
+                rejects += rows.rejects
+        assert kept
+        (reject,) = rejects
+        assert bad.file in reject.source
+        assert reject.key == bad.key
+        assert reject.reason
+        assert not reject.reason.endswith(".")
+        assert all(map(is_utf8, (reject.source, reject.key, reject.reason)))
+
+    def test_what_is_passed_over_is_counted_and_named(self, tmp_path: Path) -> None:
+        folder = self.good(tmp_path)
+        before = self.source(folder).survey()
+        name = self.stranger(folder)
+        (folder / ".hidden").write_bytes(b"hidden")
+        after = self.source(folder).survey()
+        assert find_kind([str(folder)]) == self.kind
+        more = {why for why, count in after.skipped.items() if count != before.skipped.get(why, 0)}
+        assert more
+        assert more <= {*WORDS, *self.spec.skips}, "each reason has its words"
+        names = [one for reason in more for one in after.skipped_names[reason]]
+        assert name in names
+        assert [part.samples for part in after.slices] == [part.samples for part in before.slices]
+
+    def test_options_that_it_does_not_accept_are_refused(self, tmp_path: Path) -> None:
+        assert OTHERS.keys() == {field.name for field in fields(InputOptions)}
+        for name, value in OTHERS.items():
+            if name not in self.spec.accepts:
+                with pytest.raises(UsageError, match=f"{flag_of(name)} means nothing for a source of kind {self.kind}"):
+                    self.source(tmp_path, **{name: value})
+
+    def test_a_limit_takes_the_first(self, tmp_path: Path) -> None:
+        if "limit" not in self.spec.accepts:
+            return
+        folder = self.good(tmp_path)
+        whole, few = self.source(folder), self.source(folder, limit=3)
+        everything = read(whole, whole.survey())
+        wanted = []
+        for split in dict.fromkeys(row[0] for row in everything):
+            wanted += [row for row in everything if row[0] == split][:3]
+        assert read(few, few.survey()) == wanted
+
+    def test_jobs_change_nothing(self, tmp_path: Path) -> None:
+        folder = self.good(tmp_path)
+        pins = set()
+        for jobs in (1, 3):
+            job = PackJob(source=str(folder), dataset=str(tmp_path / f"ds{jobs}"), jobs=jobs, source_kind=self.kind)
+            pins.add(pack(job).pin)
+        assert len(pins) == 1
+
+
+def facts(survey: Survey) -> list[Any]:
+    """What a survey says, without what is the source's own."""
+    plain = [getattr(survey, field.name) for field in fields(survey) if field.name != "slices"]
+    return [*plain, [(one.split, one.number, one.samples, one.bytes, one.source) for one in survey.slices]]
+
+
+def rows_of(source: Source, survey: Survey, part: Slice) -> list[tuple[str, str, dict[str, Any]]]:
+    """The split, key and values of each sample of a slice."""
+    return [(part.split, str(row[KEY]), row) for batch in batches(source, survey, part) for row in batch.to_pylist()]
+
+
+def batches(source: Source, survey: Survey, part: Slice) -> Iterator[pa.RecordBatch]:
+    for rows in source.read(survey, part):
+        assert rows.rejects == ()
+        yield rows.batch
+
+
+def read(source: Source, survey: Survey) -> list[tuple[str, str, dict[str, Any]]]:
+    """The same of all slices."""
+    assert survey.rejects == ()
+    return [row for part in survey.slices for row in rows_of(source, survey, part)]

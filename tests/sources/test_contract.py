@@ -1,0 +1,122 @@
+"""Every kind of source keeps the contract, and takes no input of another."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import tfrecords
+from contracts.source import Bad, SourceContract
+from pictures import encode, make_folder, picture
+from sources import roxxels, tars
+
+from toolkit.sources import registry
+
+
+class TestImageFolder(SourceContract):
+    kind = "imagefolder"
+
+    def good(self, root: Path) -> Path:
+        return make_folder(root / "in", {"train/cat": 8, "train/dog": 8, "val/cat": 5})
+
+    def bad(self, root: Path) -> Bad:
+        (make_folder(root / "in", {"train/cat": 3}) / "train/cat/x.jpg").write_bytes(b"no picture")
+        return Bad(root / "in", "x.jpg", "train/cat/x.jpg")
+
+
+class TestParquet(SourceContract):
+    kind = "parquet"
+    largest = 256
+
+    def good(self, root: Path) -> Path:
+        for name, rows in {"train-0": 12, "train-1": 5, "val-0": 6}.items():
+            table = pa.table({"n": range(rows), "text": [f"{name} {i}" for i in range(rows)]})
+            (root / "in").mkdir(exist_ok=True)
+            pq.write_table(table, root / f"in/{name}.parquet", row_group_size=4)
+        return root / "in"
+
+    def bad(self, root: Path) -> Bad:
+        images = [encode(picture(seed)) for seed in range(4)]
+        pq.write_table(pa.table({"image": [*images[:2], b"no picture", *images[2:]]}), root / "x.parquet")
+        return Bad(root / "x.parquet", "x.parquet", "x.parquet#2")
+
+
+class TestTFRecord(SourceContract):
+    kind = "tfrecord"
+
+    def good(self, root: Path) -> Path:
+        for name, rows in {"train-0": 12, "train-1": 5, "val-0": 6}.items():
+            tfrecords.write(root / f"in/{name}.tfrecord", tfrecords.many(rows))
+        return root / "in"
+
+    def bad(self, root: Path) -> Bad:
+        payloads = [tfrecords.example(i=[i]) for i in range(4)]
+        tfrecords.write(root / "x.tfrecord", [*payloads[:2], b"\xff\xff", *payloads[2:]])
+        return Bad(root / "x.tfrecord", "x.tfrecord", "x.tfrecord#2")
+
+
+class TestWebDataset(SourceContract):
+    kind = "webdataset"
+    largest = 1 << 14
+
+    def good(self, root: Path) -> Path:
+        for name, (start, count) in {"train-0": (0, 12), "train-1": (12, 5), "val-0": (17, 6)}.items():
+            tars.write(root / f"in/{name}.tar", tars.tar_bytes(tars.samples(count, start=start)))
+        return root / "in"
+
+    def bad(self, root: Path) -> Bad:
+        items = [(f"{i}.jpg", b"no picture" if i == 5 else tars.JPEG) for i in range(7)]
+        tars.write(root / "x.tar", tars.tar_bytes(items))
+        return Bad(root / "x.tar", "x.tar", "5")
+
+
+class TestText(SourceContract):
+    kind = "text"
+    largest = 128
+
+    def good(self, root: Path) -> Path:
+        (root / "in").mkdir()
+        for name, lines in {"train-0": 12, "train-1": 5, "val-0": 6}.items():
+            texts = [json.dumps({"text": f"{name}, line {i}"}) for i in range(lines)]
+            (root / f"in/{name}.jsonl").write_text("\n".join(texts) + "\n")
+        return root / "in"
+
+    def bad(self, root: Path) -> Bad:
+        (root / "x.jsonl").write_text('{"text": "a"}\n{"text": "b"}\n{"text"}\n{"text": "c"}\n')
+        return Bad(root / "x.jsonl", "x.jsonl", "x.jsonl#3")
+
+
+class TestRoxxel(SourceContract):
+    kind = "roxxel"
+    largest = 512
+
+    def good(self, root: Path) -> Path:
+        (root / "in").mkdir()
+        for i, name in enumerate(("train-0", "train-1", "val-0")):
+            ids = np.arange(i, 64 * (12 - 2 * i) + i, dtype=np.uint16)
+            roxxels.write(root / f"in/{name}.roxxel", ids, 128)
+        return root / "in"
+
+    def bad(self, root: Path) -> Bad | None:
+        return None
+
+
+KINDS = (TestImageFolder, TestParquet, TestTFRecord, TestWebDataset, TestText, TestRoxxel)
+
+
+def test_every_kind_keeps_it() -> None:
+    assert sorted(one.kind for one in KINDS) == registry.names()
+
+
+@pytest.mark.parametrize("owner", KINDS)
+def test_no_kind_takes_what_is_another_s(owner: type[SourceContract], tmp_path: Path) -> None:
+    files = [str(path) for path in owner().good(tmp_path).rglob("*") if path.is_file()]
+    assert files
+    for other in registry.every():
+        if other.name != owner.kind:
+            taken = [path for path in files if other.looks_like(path) or other.is_named(path)]
+            assert not taken, other.name
