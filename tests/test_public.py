@@ -182,7 +182,7 @@ def test_objects_show_what_is_public(photos: Path, texts: Path) -> None:
     assert issubclass(toolkit.Loader, Front)
 
 
-def test_objects_read_as_what_they_are(photos: Path, texts: Path) -> None:
+def test_objects_read_as_what_they_are(photos: Path, texts: Path, tmp_path: Path) -> None:
     ds = toolkit.open(photos, split="train")
     pin = ds.pin[:12]
     assert repr(ds) == f"<toolkit.Dataset train: 10 samples, columns image, label, pin {pin}>"
@@ -205,6 +205,15 @@ def test_objects_read_as_what_they_are(photos: Path, texts: Path) -> None:
     stored = next(iter(ds.loader(batch_size=4)))
     assert repr(stored) == "<toolkit.Batch epoch 0, 4 samples: image BytesColumn of 4, label int64 (4,)>"
 
+    source = photos.parent / "photos"
+    first = toolkit.pack(source / "val", tmp_path / "ds")
+    said = f"<toolkit.PackResult {tmp_path / 'ds'}: 2 samples (train 2), 1 shard of "
+    assert re.fullmatch(rf"{re.escape(said)}[\d.]+ \w+, pin {first.pin[:12]}>", repr(first))
+    (source / "train/cat/x.jpg").write_bytes(b"no picture")
+    options: Any = {"on_existing": "append", "extend_classes": True, "key_conflict": "suffix", "max_rejects": 1}
+    more = toolkit.pack(source / "train", tmp_path / "ds", **options)
+    assert ": 12 samples (train 12), 10 of them new, 1 rejected, 2 shards of " in repr(more)
+
     text = toolkit.open(texts)
     stream = text.tokens(seq_len=8, batch_size=2)
     steps = stream.steps_per_epoch()
@@ -212,7 +221,7 @@ def test_objects_read_as_what_they_are(photos: Path, texts: Path) -> None:
     assert repr(stream) == f"{said}, step 0>"
     next(iter(stream))
     assert repr(stream) == f"{said}, step 1>"
-    options: Any = {"seq_len": 8, "batch_size": 2}
+    options = {"seq_len": 8, "batch_size": 2}
     mix = toolkit.mix_tokens({"a": text, "b": text}, {"a": 1, "b": 2.5}, **options)
     assert re.match(r"<toolkit.TokenMix of a \(1\), b \(2.5\): \d+ steps an epoch of 2 x 8 tokens, step 0>", repr(mix))
     endless = toolkit.mix_tokens({f"d{i}": text for i in range(7)}, {f"d{i}": 1 for i in range(7)}, **options)

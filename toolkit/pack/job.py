@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields
 
 from toolkit.errors import UsageError
 from toolkit.format.encodings import ENCODING_PATTERN, KEEP, ImageEncoding
+from toolkit.memory.sizes import size_text
 from toolkit.options.compound import Pairs
 from toolkit.options.option import option
 from toolkit.options.values import COUNT, SHARE, SIZE, Choice, Flag, Form, Text, Whole
@@ -242,3 +243,13 @@ class PackResult:
     renamed: int = 0
     rejects_report: str | None = None
     options: dict[str, object] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        splits = ", ".join(f"{name} {rows:,}" for name, rows in self.splits.items())
+        added = "" if self.added == self.samples else f", {self.added:,} of them new"
+        shards = "1 shard" if self.shards == 1 else f"{self.shards:,} shards"
+        rejects = f", {len(self.rejects):,} rejected" if self.rejects else ""
+        return (
+            f"<toolkit.PackResult {self.dataset}: {self.samples:,} samples ({splits}){added}{rejects}, "
+            f"{shards} of {size_text(self.bytes)}, pin {self.pin[:12]}>"
+        )
