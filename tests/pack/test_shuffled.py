@@ -304,7 +304,8 @@ def test_a_changed_file_changes_every_shard_and_only_its_slices_are_read(tmp_pat
     assert contents(tmp_path / "ds") == contents(tmp_path / "whole")
 
 
-def test_a_flip_in_the_stage_is_found_and_mended_by_the_same_command(tmp_path: Path) -> None:
+@pytest.mark.parametrize("jobs", [1, 4])
+def test_a_flip_in_the_stage_is_found_and_mended_by_the_same_command(tmp_path: Path, jobs: int) -> None:
     source = parquet_source(tmp_path)
     stopped_in_the_second_pass(source, tmp_path / "ds")
     entry = json.loads((tmp_path / "ds/.journal/stage/train-000001.json").read_bytes())
@@ -313,5 +314,5 @@ def test_a_flip_in_the_stage_is_found_and_mended_by_the_same_command(tmp_path: P
     data[data.index(b"xxxxxxxxxxxxxxxx")] ^= 1
     shard.write_bytes(data)
     with pytest.raises(StorageError, match=f"{shard.name}.*is not what this pack wrote.*The same command"):
-        pack(job(source, tmp_path / "ds"))
+        pack(job(source, tmp_path / "ds", jobs=jobs))
     assert pack(job(source, tmp_path / "ds")).pin == pack(job(source, tmp_path / "whole")).pin

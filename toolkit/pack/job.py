@@ -13,7 +13,6 @@ from toolkit.options.compound import Pairs
 from toolkit.options.option import option
 from toolkit.options.values import COUNT, SHARE, SIZE, Choice, Flag, Form, Text, Whole
 from toolkit.pipelines.image.formats import DEFAULT_MAX_PIXELS
-from toolkit.processors import processors
 from toolkit.sources.kind_option import KindOfSource
 from toolkit.sources.names import is_utf8, printable
 from toolkit.sources.options import LARGEST_VALUE, InputOptions, SourceOptions
@@ -127,7 +126,7 @@ class PackJob(InputOptions):
     jobs: int = option(
         COUNT,
         "Shards written at the same time; never changes the result.",
-        factory=processors,
+        1,  # where a program makes a job itself, it says how much of the machine it may have
         written="auto",
         short="-j",
     )

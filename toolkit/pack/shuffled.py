@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -115,6 +116,8 @@ class _StagedSplit:
     def __init__(self, name: str, results: Sequence[SliceResult], stage: Stage) -> None:
         self._names: list[str] = []
         self._store = stage.journal.store
+        self._damaged: set[str] = set()  # files that were removed, because their bytes had changed
+        self._lock = threading.Lock()
         places: list[tuple[int, int, int]] = []  # of each record batch: its file, its number there, its rows
         for record in (record for result in results for record in result.records):
             places += [(len(self._names), number, batch.rows) for number, batch in enumerate(record.batches)]
@@ -167,17 +170,28 @@ class _StagedSplit:
         if name not in files:
             if len(files) == _OPEN_FILES:
                 files.pop(next(iter(files)))
-            files[name] = _StagedFile(local_path_of(self._store, name))
+            try:
+                files[name] = _StagedFile(local_path_of(self._store, name))
+            except StorageError:
+                if name in self._damaged:  # another thread found that, and removed it
+                    raise self._fault(name) from None
+                raise
         return files[name]
 
     def _check(self, batch: int, rows: pa.RecordBatch) -> None:
         if not pa.array(sample_digests(rows), pa.binary(DIGEST_BYTES)).equals(rows.column(DIGEST)):
             name = self._names[int(self._batches[batch, 0])]
-            self._store.delete([name])
-            raise StorageError(
-                f"{self._store.place(name)!r} is not what this pack wrote to it in its first pass: check the disk. The "
-                "same command reads those samples again"
-            )
+            with self._lock:
+                if name not in self._damaged:
+                    self._damaged.add(name)
+                    self._store.delete([name])
+            raise self._fault(name)
+
+    def _fault(self, name: str) -> StorageError:
+        return StorageError(
+            f"{self._store.place(name)!r} is not what this pack wrote to it in its first pass: check the disk. The "
+            "same command reads those samples again"
+        )
 
 
 class _StagedFile:
