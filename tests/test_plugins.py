@@ -75,6 +75,9 @@ def test_two_packages_of_one_name_are_both_named(site: Path) -> None:
         ("raise RuntimeError('first\\nsecond')", "made_c:SPEC", "RuntimeError: first. Update"),
         ("raise SystemExit(3)", "made_c:SPEC", "SystemExit: 3"),
         ("class Odd(Exception): pass\nraise Odd", "made_c:SPEC", "Odd. Update"),
+        ("class Odd(Exception):\n    def __str__(self): 1 / 0\nraise Odd", "made_c:SPEC", "a Odd that can't be shown"),
+        ("raise BaseExceptionGroup('two', [SystemExit()])", "made_c:SPEC", "BaseExceptionGroup: two"),
+        ("raise GeneratorExit", "made_c:SPEC", "GeneratorExit. Update"),
         ("", "made_c:SPEC", "AttributeError: module 'made_c' has no attribute 'SPEC'"),
         (None, "made_c:SPEC", "ModuleNotFoundError: No module named 'made_c'"),
         ("", "made c", "can't be imported"),
@@ -91,6 +94,23 @@ def test_what_can_not_be_imported_says_whose_it_is(site: Path, text: str | None,
     assert says in str(caught.value)
     assert str(caught.value).endswith("Update made-c, or uninstall it")
     assert caught.value.__cause__ is not None
+
+
+def test_ctrl_c_while_one_is_imported_is_no_fault_of_it(site: Path) -> None:
+    install(site, "made-c", {"toolkit.outputs": {"odd": "made_c:SPEC"}}, module="raise KeyboardInterrupt")
+    plugin = find_plugin(PluginKind.OUTPUT, "odd")
+    assert plugin is not None
+    with pytest.raises(KeyboardInterrupt):
+        plugin.load()
+
+
+def test_what_one_prints_stays_out_of_the_results(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    install(site, "made-c", {"toolkit.outputs": {"odd": "made_c:SPEC"}}, module="print('hello')\nSPEC = 1")
+    plugin = find_plugin(PluginKind.OUTPUT, "odd")
+    assert plugin is not None
+    assert plugin.load() == 1
+    out, err = capsys.readouterr()
+    assert (out, err) == ("", "hello\n")
 
 
 def test_what_can_not_be_read_is_passed_over(site: Path) -> None:

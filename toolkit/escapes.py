@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 
-__all__ = ["json_text", "plain"]
+__all__ = ["json_text", "plain", "short"]
 
 # Unicode's control characters (Cc: C0, DEL, C1), line and paragraph separators, surrogates that stand for bytes, and of
 # the format characters (Cf) those that show nothing: bidi controls, zero-width ones, tags. Joiners stay, which emoji
@@ -33,6 +33,15 @@ def json_text(value: object, *, indent: int | None = None) -> str:
     """
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, indent=indent)
     return text if text.isprintable() else "\n".join(_UNPRINTABLE.sub(_json_escape, line) for line in text.split("\n"))
+
+
+def short(value: object, most: int = 24, *, quoted: bool = False) -> str:
+    """Return a value as text of about `most` characters, for errors; `quoted`, as its repr(). It may have no text."""
+    try:
+        text = repr(value) if quoted else str(value)
+    except Exception:  # nested too deep, a number of too many digits, or whatever its class raises
+        return f"a {type(value).__name__} that can't be shown"
+    return text if len(text) <= most else f"{text[: most - 4]}…"
 
 
 def _python_escape(match: re.Match[str]) -> str:

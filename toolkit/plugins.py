@@ -6,13 +6,16 @@ that is broken must not break those who don't use it.
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import re
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from toolkit.errors import PluginError
+from toolkit.escapes import short
 
 if TYPE_CHECKING:
     from importlib.metadata import Distribution
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Plugin", "PluginKind", "find_plugin", "plugin_names", "plugins"]
 
 _FILE = "entry_points.txt"
+_SHOWN = 240  # characters of what a stranger's error says
 
 
 class PluginKind(enum.Enum):
@@ -53,13 +57,16 @@ class Plugin:
     version: str
 
     def load(self) -> object:
-        """Import the object. Raises PluginError: it can't be imported."""
+        """Import the object; what its module prints goes to stderr. Raises PluginError: it can't be imported."""
         from importlib.metadata import EntryPoint
 
         try:
-            return EntryPoint(self.name, self.target, self.kind.value).load()
-        except (Exception, SystemExit) as error:  # a stranger's module may fail in any way
-            first_line = next(iter(str(error).splitlines()), "")
+            with contextlib.redirect_stdout(sys.stderr):  # stdout is for results, with --json for one document
+                return EntryPoint(self.name, self.target, self.kind.value).load()
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # a stranger's module may fail in any way
+            first_line = next(iter(short(error, _SHOWN).splitlines()), "")
             said = f"{type(error).__name__}{': ' if first_line else ''}{first_line}"
             raise self.error(f"it can't be imported: {said}") from error
 

@@ -12,6 +12,7 @@ import torch.distributed
 import torch.utils.data
 
 from toolkit.errors import LoaderError, UsageError
+from toolkit.escapes import short
 from toolkit.loader.api import Dataset as ToolkitDataset
 from toolkit.loader.dataset.views import joined_pin
 from toolkit.loader.direct import DirectReader
@@ -27,7 +28,6 @@ from toolkit.loader.order.state import (
     differing_states,
     dump_state,
     load_state,
-    short,
     whole_number,
 )
 from toolkit.pipelines.pipeline import Pipeline

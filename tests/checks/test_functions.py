@@ -36,5 +36,5 @@ def test_results_are_objects(dataset: Path) -> None:
     assert [one.row for one in first] == [0, 1]
     assert first[0].class_names["label"]
     assert list(head(dataset, split="val", samples=0)) == []
-    with pytest.raises(UsageError, match="negative"):
+    with pytest.raises(UsageError, match=r"^samples: expected"):
         head(dataset, split="val", samples=-1)

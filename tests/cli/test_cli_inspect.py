@@ -185,7 +185,7 @@ def test_flipped_bit(cli: Cli, packed: Path) -> None:
 
 
 def test_negative_numbers(packed: Path) -> None:
-    with pytest.raises(UsageError, match="negative"):
+    with pytest.raises(UsageError, match=r"^scan: expected"):
         inspect(str(packed), scan=-1)
 
 

@@ -7,14 +7,16 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from toolkit.errors import ExistsError
+from toolkit.checks.arguments import argument, check_flags
+from toolkit.errors import ExistsError, UsageError
 from toolkit.format.commit import locked, remove_temporaries
 from toolkit.format.contents import read_index
 from toolkit.format.names import FOLDERS, is_own
-from toolkit.format.pin import MANIFESTS, REPORTS, TABLES, Version, resolve
+from toolkit.format.pin import MANIFESTS, REPORTS, TABLES, Version, reference_text, resolve, split_pin
+from toolkit.options.compound import Names
 from toolkit.pack.journal import Journal
 from toolkit.pack.note import CommitNote
-from toolkit.storage.local import LocalStore
+from toolkit.storage.local import LocalStore, find_local
 from toolkit.storage.places import local_path
 from toolkit.storage.store import WritableStore
 
@@ -35,21 +37,26 @@ class GcResult:
     deleted: bool
 
 
-def gc(dataset: str | os.PathLike[str], *, keep: Sequence[str] = (), delete: bool = False) -> GcResult:
+def gc(dataset: str | os.PathLike[str], *, keep: str | Sequence[str] = (), delete: bool = False) -> GcResult:
     """Find what neither the current version nor a kept one names; remove it when `delete` is set.
 
     Args:
         dataset: The dataset's folder.
-        keep: Pins, or 12 or more of their digits, of versions to keep besides the current one.
+        keep: Pins, or 12 or more of their digits, of versions to keep besides the current one; a text is one pin.
         delete: Remove the files. Without it nothing is changed.
 
     Raises:
         PinMismatchError: A pin names no version: nothing is removed.
         ExistsError: Another pack is writing, or an unfinished one could still go on.
-        UsageError: One of the dataset's folders is a link: nothing is removed.
+        UsageError: An option can't be, or one of the dataset's folders is a link: nothing is removed.
     """
-    root = local_path(os.fspath(dataset), "toolkit gc works on a local folder")
+    check_flags(delete=delete)
+    pins = argument("keep", [keep] if isinstance(keep, str) else keep, Names())
+    root = local_path(reference_text(dataset), "toolkit gc works on a local folder")
     resolve(root)  # no dataset there: say so before a lock file is made
+    found = find_local(root)
+    if found is None or found[1] or split_pin(root)[1] is not None:
+        raise UsageError(f"{root!r} is one version, and gc looks at all: give the dataset's folder; --keep takes pins")
     store = LocalStore(root)
     with locked(store):
         journal, note = Journal(store), CommitNote(store)
@@ -58,11 +65,11 @@ def gc(dataset: str | os.PathLike[str], *, keep: Sequence[str] = (), delete: boo
                 f"{root!r} holds an unfinished pack: run it again to finish it, or give it up: "
                 f"toolkit pack --abort {shlex.quote(root)}"
             )
-        versions = {version.pin: version for version in (resolve(root), *(resolve(f"{root}@sha256:{p}") for p in keep))}
+        versions = {version.pin: version for version in (resolve(root), *(resolve(f"{root}@sha256:{p}") for p in pins))}
         named = {name for version in versions.values() for name in _files(version)}
-        found = {folder: store.entries(folder) for folder in FOLDERS}
+        lying = {folder: store.entries(folder) for folder in FOLDERS}
         garbage, foreign, nbytes = [], [], 0
-        for folder, entries in found.items():
+        for folder, entries in lying.items():
             for one in entries:
                 name = f"{folder}/{one.name}"
                 if name in named or _is_report_of(name, versions):

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from toolkit.errors import UsageError
+from toolkit.checks.arguments import split_of, whole
 from toolkit.loader.api import Dataset
 from toolkit.loader.api import open as open_dataset
 
@@ -32,13 +32,13 @@ def head(dataset: str | os.PathLike[str], *, split: str | None = None, samples: 
         samples: How many.
 
     Raises:
+        UsageError: An option can't be.
         NotFoundError, PinMismatchError, CorruptTableError, FormatError: As toolkit.open, at once.
         CorruptShardError: A value isn't what was packed, when its sample is asked for.
     """
-    if samples < 0:
-        raise UsageError(f"samples can't be negative, got {samples}")
-    opened = open_dataset(dataset, split=split)
-    return _samples(opened, min(samples, len(opened)))
+    count = whole("samples", samples)
+    opened = open_dataset(dataset, split=split_of(split))
+    return _samples(opened, min(count, len(opened)))
 
 
 def _samples(dataset: Dataset, count: int) -> Iterator[HeadSample]:

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from toolkit.checks.arguments import split_of, whole
 from toolkit.checks.media import MediumFacts, SampleFacts, media_facts, sample_facts
 from toolkit.checks.tokens import TokenFacts, token_facts
-from toolkit.errors import NotFoundError, UsageError, did_you_mean
+from toolkit.errors import NotFoundError, did_you_mean
 from toolkit.format.contents import read_classes
 from toolkit.format.manifest import Manifest, Split
 from toolkit.format.pin import resolve
@@ -145,11 +146,11 @@ def inspect(
         scan: How many headers of media to read at the most; 0 reads none.
 
     Raises:
+        UsageError: An option can't be.
         NotFoundError, PinMismatchError, CorruptTableError, FormatError: As toolkit.open.
         CorruptShardError: A value that was read isn't what was packed.
     """
-    if min(samples, scan) < 0:
-        raise UsageError(f"samples and scan can't be negative, got {samples} and {scan}")
+    samples, scan, split = whole("samples", samples), whole("scan", scan), split_of(split)
     version = resolve(dataset)
     manifest = version.manifest
     chosen = _chosen(os.fspath(dataset), manifest, split)

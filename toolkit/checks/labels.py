@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
+from toolkit.checks.arguments import split_of
 from toolkit.errors import NotFoundError, did_you_mean
 from toolkit.format.contents import read_classes
 from toolkit.format.pin import resolve
@@ -50,8 +51,10 @@ def inspect_labels(dataset: str | os.PathLike[str], *, split: str | None = None)
         split: Count only this one.
 
     Raises:
+        UsageError: An option can't be.
         NotFoundError, PinMismatchError, CorruptTableError, FormatError: As toolkit.open.
     """
+    split = split_of(split)
     version = resolve(dataset)
     known = version.manifest.splits
     if split is not None and split not in known:

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from toolkit._native.shards.body import CHUNK_BYTES, READ_OK
+from toolkit.checks.arguments import argument, check_flags, progress_of, whole
 from toolkit.checks.verify_samples import KeyLog, SampleChecks
 from toolkit.errors import CorruptShardError, NotFoundError, StorageError
 from toolkit.format.layout import batch_shape, column_layouts
@@ -24,9 +25,9 @@ from toolkit.format.schema import KEY, Kind
 from toolkit.format.shard_frame import frame_fault
 from toolkit.format.values import DamagedValueError, read_rows
 from toolkit.loader.api import Dataset, open
+from toolkit.options.values import COUNT
 from toolkit.pipelines.image.formats import DEFAULT_MAX_PIXELS
 from toolkit.pipelines.media import Held, held_medium, medium_of
-from toolkit.processors import processors
 from toolkit.storage.store import pieces
 
 __all__ = ["Finding", "VerifyResult", "verify"]
@@ -88,8 +89,8 @@ def verify(
     full: bool = False,
     decode: bool = False,
     max_pixels: int = DEFAULT_MAX_PIXELS,
-    jobs: int | None = None,
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    jobs: int | str = "auto",
+    progress: Callable[[int, int], None] | None = None,
 ) -> VerifyResult:
     """Check a version of a dataset against what was packed.
 
@@ -98,12 +99,16 @@ def verify(
         full: Check every byte, chunk sum and sample digest; otherwise sizes, tables and metadata of every shard.
         decode: Decode every image, and every other medium, as well.
         max_pixels: An image of more pixels can't be decoded.
-        jobs: Shards checked at the same time; as many as there are processors when left out.
+        jobs: Shards checked at the same time; "auto" is the number of processors.
         progress: Called with (bytes done, bytes in all).
 
     Raises:
+        UsageError: An option can't be.
         PinMismatchError, CorruptTableError, FormatError, NotFoundError: It can't even be opened.
     """
+    check_flags(full=full, decode=decode)
+    max_pixels = whole("max_pixels", max_pixels, 1)
+    threads, told = argument("jobs", jobs, COUNT), progress_of(progress)
     started = time.monotonic()
     version = resolve(dataset)
     pinned = f"{version.root}@sha256:{version.pin}"
@@ -116,12 +121,12 @@ def verify(
     total = sum(split.bytes for split in version.manifest.splits.values())
     findings: list[Finding] = []
     done = 0
-    with keys or contextlib.nullcontext(), ThreadPoolExecutor(jobs or processors(), "toolkit-verify") as pool:
+    with keys or contextlib.nullcontext(), ThreadPoolExecutor(threads, "toolkit-verify") as pool:
         try:
             for (check, shard), found in zip(work, pool.map(lambda item: item[0].shard(item[1]), work), strict=True):
                 findings += found
                 done += int(check.dataset.index.shard_bytes[shard])
-                progress(done, total)
+                told(done, total)
         except BaseException:
             cancelled.set()  # the pool waits for running shards: let them end at the next sample
             raise

@@ -12,6 +12,7 @@ from toolkit.cli.output import print_document, print_views
 from toolkit.cli.progress import shown_progress
 from toolkit.errors import IntegrityError, SampleError, StorageError
 from toolkit.options.option import options_of
+from toolkit.options.values import COUNT
 from toolkit.pack.job import PackJob
 from toolkit.pipelines.image.formats import DEFAULT_MAX_PIXELS
 
@@ -29,6 +30,9 @@ def verify(
     ] = False,
     decode: Annotated[bool, flag("--decode", "Decode every image as well.")] = False,
     max_pixels: Annotated[int, flag_for(options_of(PackJob)["max_pixels"])] = DEFAULT_MAX_PIXELS,
+    jobs: Annotated[
+        int, flag("--jobs", "Shards checked at the same time; never changes the result.", COUNT, short="-j")
+    ] = "auto",  # type: ignore[assignment]  # read as given text
     json: JsonOption = False,
     progress: ProgressOption = None,
     quiet: QuietOption = False,
@@ -42,7 +46,7 @@ def verify(
     from toolkit.report.verify_view import verify_views
 
     with shown_progress("verifying", "bytes", progress, quiet=quiet) as update:
-        result = run_verify(dataset, full=full, decode=decode, max_pixels=max_pixels, progress=update)
+        result = run_verify(dataset, full=full, decode=decode, max_pixels=max_pixels, jobs=jobs, progress=update)
     if json:
         print_document("toolkit.verify/1", {"ok": result.ok, **vars(result)})
     else:

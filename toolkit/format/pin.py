@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 
 from toolkit.errors import CorruptTableError, NotFoundError, PinMismatchError, StorageError, UsageError
+from toolkit.escapes import short
 from toolkit.format.manifest import Manifest, parse_manifest
 from toolkit.format.tables import sha256
 from toolkit.storage.local import find_local
@@ -24,6 +25,7 @@ __all__ = [
     "current_pin",
     "holds_dataset",
     "read_table",
+    "reference_text",
     "resolve",
     "split_pin",
 ]
@@ -73,11 +75,12 @@ def resolve(reference: str | os.PathLike[str]) -> Version:
     """Return the version named by a dataset folder or a manifest file, with or without a pin.
 
     Raises:
+        UsageError: It is no path.
         NotFoundError: There is no such dataset.
         PinMismatchError: The dataset has no version with that pin, or the manifest was changed.
         FormatError, CorruptTableError: As parse_manifest.
     """
-    path, prefix = split_pin(os.fspath(reference))
+    path, prefix = split_pin(reference_text(reference))
     store, name = _locate(path, prefix)
     place = store.place(name)
     try:
@@ -93,6 +96,14 @@ def resolve(reference: str | os.PathLike[str]) -> Version:
             f"Open a version by its pin, or copy it back: {_versions_text(store)}"
         )
     return Version(store=store, pin=pin, manifest=parse_manifest(data, place))
+
+
+def reference_text(reference: object) -> str:
+    """Return what names a dataset as text. Raises UsageError: it is no path."""
+    text = os.fspath(reference) if isinstance(reference, str | os.PathLike) else None
+    if not isinstance(text, str):
+        raise UsageError(f"a dataset is a path, or PATH@sha256:PIN; got {short(reference, 80, quoted=True)}")
+    return text
 
 
 def current_pin(store: Store) -> str | None:

@@ -6,16 +6,19 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
+from toolkit.checks.arguments import argument, check_flags, progress_of, split_of, whole
 from toolkit.checks.bench.case import BenchCase, BenchResult, BenchRun, CaseResult, measured
 from toolkit.checks.bench.memory import available_bytes
 from toolkit.checks.bench.steps import case_loader, steps_text
 from toolkit.errors import LoaderError, NotFoundError, StorageError, UsageError, did_you_mean
-from toolkit.format.pin import resolve
+from toolkit.escapes import short
+from toolkit.format.pin import reference_text, resolve
 from toolkit.loader.api import Dataset
 from toolkit.loader.api import open as open_dataset
+from toolkit.options.compound import Names
 from toolkit.storage.store import pieces
 
 __all__ = ["BenchOptions", "bench"]
@@ -51,10 +54,15 @@ class BenchOptions:
 
     def __post_init__(self) -> None:
         for name in ("repeats", "short_side", "crop", "batch_size", "epochs", "seq_len"):
-            if getattr(self, name) < 1:
-                raise UsageError(f"{name.replace('_', '-')} must be at least 1, got {getattr(self, name)}")
-        if not self.threads or min(self.threads) < 1:
-            raise UsageError(f"threads must be counts of at least 1, got {self.threads}")
+            whole(name, getattr(self, name), 1)
+        check_flags(decode=self.decode)
+        split_of(self.split)
+        if self.columns is not None:
+            argument("columns", self.columns, Names())
+        if not isinstance(self.threads, Sequence) or isinstance(self.threads, str) or not self.threads:
+            raise UsageError(f"threads: expected a list of counts, as in [1, 2], got {short(self.threads, 40)}")
+        for count in self.threads:
+            whole("threads", count, 1)
 
 
 _DEFAULTS = BenchOptions()
@@ -64,7 +72,7 @@ def bench(
     dataset: str | os.PathLike[str],
     options: BenchOptions = _DEFAULTS,
     *,
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> BenchResult:
     """Measure how fast a dataset loads here.
 
@@ -76,7 +84,8 @@ def bench(
     Raises:
         ToolkitError: The dataset can't be opened, or a case fails; the error has the exit code of its cause.
     """
-    reference = os.fspath(dataset)
+    told = progress_of(progress)
+    reference = reference_text(dataset)
     version = resolve(reference)
     split = _choose_split(reference, list(version.manifest.splits), options.split)
     pinned = f"{version.root}@sha256:{version.pin}"
@@ -105,11 +114,11 @@ def bench(
     cache = _warm(whole)
     runs: dict[int, list[BenchRun]] = {case.threads: [] for case in cases}
     total = options.repeats * len(cases)
-    progress(0, total)
+    told(0, total)
     for repeat in range(options.repeats):
         for number, case in enumerate(cases):
             runs[case.threads].append(_in_process(case))
-            progress(repeat * len(cases) + number + 1, total)
+            told(repeat * len(cases) + number + 1, total)
     return BenchResult(
         pin=version.pin,
         split=split,

@@ -8,7 +8,7 @@ from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
 from toolkit.errors import UsageError, did_you_mean
-from toolkit.loader.order.state import short
+from toolkit.escapes import short
 
 __all__ = ["Declared", "Option"]
 

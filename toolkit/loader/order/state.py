@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from toolkit.errors import UsageError
+from toolkit.escapes import short
 from toolkit.loader.order.order import ORDER_VERSION
 
 __all__ = [
@@ -18,7 +19,6 @@ __all__ = [
     "dump_state",
     "load_state",
     "same_value",
-    "short",
     "whole_number",
 ]
 
@@ -169,15 +169,6 @@ def differing_states(states: Sequence[Mapping[str, Any]]) -> str | None:
                 "step on all ranks, of loaders made alike"
             )
     return None
-
-
-def short(value: object, most: int = 24, *, quoted: bool = False) -> str:
-    """Return a value as text of about `most` characters, for errors; `quoted`, as its repr(). It may have no text."""
-    try:
-        text = repr(value) if quoted else str(value)
-    except Exception:  # nested too deep, a number of too many digits, or whatever its class raises
-        return f"a {type(value).__name__} that can't be shown"
-    return text if len(text) <= most else f"{text[: most - 4]}…"
 
 
 def _shown(value: object) -> str:
