@@ -70,7 +70,7 @@ GIVEN: dict[str, dict[str, tuple[str, object]]] = {
         "key_conflict": ("suffix", "suffix"),
         "on_existing": ("append", "append"),
         "extend_classes": ("true", True),
-        "max_rejects": ("5%", 0.05),
+        "max_rejects": ("5%", "5%"),
         "include": ("['*']", ["*"]),
         "exclude": ("[a, b]", ["a", "b"]),
         "splits": ("{train: t, val: [v, w/x]}", {"train": ["t"], "val": ["v", "w/x"]}),
@@ -87,7 +87,7 @@ GIVEN: dict[str, dict[str, tuple[str, object]]] = {
     },
     "webdataset": {
         "map": ("{'a,b': c}", {"a,b": "c"}),
-        "kind": ("{p: image}", {"p": "image"}),
+        "kind": ("{'a,b': image}", {"a,b": "image"}),
         "missing": ("skip", "skip"),
         "follow_links": ("true", True),
         "max_value_bytes": ("5MB", 5_000_000),
@@ -214,7 +214,7 @@ def test_the_order_of_config_and_set_does_not_matter(
         ("shard_size", "1MB", "2MB", "3MB", ["--shard-size", "4MB"], [10**6, 2 * 10**6, 3 * 10**6, 4 * 10**6]),
         ("label_mode", "none", "auto", "none", ["--label-mode", "auto"], ["none", "auto", "none", "auto"]),
         ("user_metadata", "{a: '1'}", "a=2", "a=3", ["--user-metadata", "a=4"], [{"a": n} for n in "1234"]),
-        ("max_rejects", "1%", "2", "3%", ["--max-rejects", "4"], [0.01, 2, 0.03, 4]),
+        ("max_rejects", "1%", "2", "3%", ["--max-rejects", "4"], ["1%", 2, "3%", 4]),
         ("require_labels", "true", "false", "true", ["--require-labels"], [True, False, True, True]),
     ],
 )
@@ -360,6 +360,47 @@ def test_check_says_where_values_come_from(cli: Cli, config: Path, monkeypatch: 
     monkeypatch.delenv("TOOLKIT_SHARD_SIZE")
     config.write_text("shard_size: 1000\n")
     assert "too small" in cli("config", "check", config).err
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("map: {a: b}\ncolumns: [b]", "leave --columns out"),
+        ("map: {a: b}\nkind: {c: image}", "--kind names 'c', which --map hasn't"),
+        ("columns: [img, img]", "names 'img' twice"),
+        ("rename: {img: x, cap: x}", "two fields would become the column 'x'"),
+        ("columns: [img, cap]\nrename: {img: x, cap: x}", "two fields would become the column 'x'"),
+        ("map: {__key__: img}", "'__key__' can't name a column"),
+        ("rename: {img: __key__}", "'__key__' can't name a column"),
+        ("classes: []", "no class names"),
+        ("classes: [a, a]", "'a' is both id 0 and id 1"),
+        ('dataset: "a\\0b"', "has a NUL character"),
+        ('source: "a\\0b"', "has a NUL character"),
+        ("dataset: a@sha256:0123456789ab", "give the folder alone"),
+        ('user_metadata: {a: "\\ud800"}', "'\\\\ud800' is not valid UTF-8"),
+        (
+            "tfrecord_raw: true\nlabel_mode: imagefolder",
+            "no kind of source takes --label-mode (imagefolder, parquet) and --tfrecord-raw (tfrecord) together",
+        ),
+        ("source_kind: text\nimage_encoding: raw", "a source of kind text has no images"),
+        ("tokenizer: bytes\nimage_encoding: jpeg:90", "means nothing with --tokenizer"),
+    ],
+)
+def test_check_refuses_what_options_alone_tell(cli: Cli, config: Path, text: str, said: str) -> None:
+    config.write_text(text)
+    ended = cli("config", "check", config)
+    assert (ended.code, ended.out) == (2, "")
+    assert said in ended.err
+    assert "unexpected" not in ended.err
+
+
+@pytest.mark.parametrize(
+    "text", ["columns: [img, cap]\nrename: {img: x, other: x}", "key: id\nrename: {img: x, id: x}", "shuffle_seed: 1"]
+)
+def test_check_passes_what_an_input_may_fit(cli: Cli, config: Path, text: str) -> None:
+    config.write_text(text)
+    ended = cli("config", "check", config)
+    assert (ended.code, ended.err) == (0, "")
 
 
 def test_schema(cli: Cli) -> None:

@@ -139,3 +139,20 @@ def test_what_no_kind_takes_is_refused_for_each(cli: Cli, tmp_path: Path) -> Non
         for source in sources.values() if refused else ():
             assert cli("pack", source, tmp_path / "ds", "--config", config, "--dry-run").code == 2, (names, source)
     assert found == {True, False}
+
+
+def test_empty_text_and_paths(cli: Cli, tmp_path: Path) -> None:
+    for flag in ("--text-column", "--key", "--split", "--tokenizer", "--classes"):
+        ended = cli("pack", "s", tmp_path / "d", flag, "")
+        assert ended.code == 2
+        assert "got ''" in ended.err
+    for paths, said in (
+        (("", "d"), "source is empty"),
+        (("s", ""), "dataset is empty"),
+        (("s\0", "d"), "'s\\x00' has a NUL character"),
+        (("s", "d\0"), "'d\\x00' has a NUL character"),
+        (("s", "d@sha256:0123456789ab"), "give the folder alone, 'd'"),
+    ):
+        ended = cli("pack", *paths)
+        assert ended.code == 2
+        assert said in ended.err

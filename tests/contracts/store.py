@@ -37,6 +37,10 @@ class StoreContract:
         """An empty store, whose root is there, and which its location opens."""
         raise NotImplementedError
 
+    def make_at(self, tmp_path: Path, name: str) -> WritableStore | None:
+        """A store of that name, whose root lock() is to make; None where roots aren't made."""
+        return None
+
     @pytest.fixture
     def store(self, tmp_path: Path) -> WritableStore:
         return self.make(tmp_path)
@@ -204,6 +208,20 @@ class StoreContract:
         first.sync_root()
         first.release()
         store.lock(LOCK, make=True).release(undo=True)
+
+    @pytest.mark.parametrize("name", ["new", "new/", "new/.", "new//", "a/../new/", "a/new/", "a/./new"])
+    def test_a_root_is_made_however_it_is_written(self, tmp_path: Path, name: str) -> None:
+        store = self.make_at(tmp_path, name)
+        if store is None:
+            return
+        before = sorted(tmp_path.rglob("*"))
+        store.lock(LOCK, make=True).release(undo=True)
+        assert sorted(tmp_path.rglob("*")) == before
+        lock = store.lock(LOCK, make=True)
+        store.write("a", b"x")
+        lock.sync_root()
+        lock.release(undo=True)
+        assert store.read("a") == b"x"
 
     # --- files ----------------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from toolkit.errors import UsageError
-from toolkit.options.compound import Names, Pairs
+from toolkit.options.compound import Names, Pairs, TextOrNames
 from toolkit.options.option import options_of
 from toolkit.options.texts import parse_count, parse_counts, parse_whole
 from toolkit.options.values import SHARE, SIZE, Choice, Text
@@ -59,6 +59,24 @@ def test_shares() -> None:
     for text in ("101%", "x", "-1", "0.5"):
         with pytest.raises(UsageError):
             SHARE.read(text)
+
+
+def test_a_share_is_shown_as_it_is_given() -> None:
+    for text in ("1%", "29%", "0.5%", "0.07%", "100%", "12.34567%", "0.0000001%"):
+        assert SHARE.plain(SHARE.read(text)) == text
+    assert SHARE.plain(12) == 12
+
+
+def test_spaces_around_parts_of_pairs() -> None:
+    assert Pairs(Text(), "").read("a = b , c= d e") == {"a": "b", "c": "d e"}
+    with pytest.raises(UsageError, match="not NAME=VALUE"):
+        Pairs(Text(), "").read("a = ")
+
+
+def test_empty_text() -> None:
+    for value in (Text(), Text(path=True), TextOrNames()):
+        with pytest.raises(UsageError, match="got ''"):
+            value.read("")
 
 
 def test_choices() -> None:

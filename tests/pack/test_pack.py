@@ -186,7 +186,7 @@ def test_bad_options(tmp_path: Path, options: dict[str, int]) -> None:
 def test_an_empty_path_is_no_dataset(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
-    with pytest.raises(UsageError, match="not a path"):
+    with pytest.raises(UsageError, match="dataset is empty"):
         pack(PackJob(source=str(folder), dataset=""))
     assert list(Path().iterdir()) == []
 

@@ -20,6 +20,9 @@ class TestLocalStore(StoreContract):
         (tmp_path / "place").mkdir()
         return LocalStore(str(tmp_path / "place"))
 
+    def make_at(self, tmp_path: Path, name: str) -> LocalStore:
+        return LocalStore(f"{tmp_path}/{name}")
+
 
 @pytest.fixture
 def store(tmp_path: Path) -> LocalStore:

@@ -45,7 +45,7 @@ def check(
     take_config(packing, file)
     take_settings(packing, settings or [])
     values, origins = effective_options(packing)
-    make_job([values["source"] or "", values["dataset"] or ""], values, reads=False)
+    make_job([values["source"] or "SOURCE", values["dataset"] or "DATASET"], values, reads=False)
     options = {key: option.value.plain(values[key]) for key, option in keys_of(command).items()}
     print_document("toolkit.config/1", {"config": file, "options": options, "from": origins})
 

@@ -12,7 +12,7 @@ import typer
 from toolkit.errors import UsageError
 from toolkit.options.option import Option
 from toolkit.options.value_type import ValueType
-from toolkit.options.values import Flag, Text
+from toolkit.options.values import Flag
 
 __all__ = ["envvar", "flag", "flag_for", "with_options"]
 
@@ -88,9 +88,10 @@ def _parameter(option: Option) -> inspect.Parameter:
 
 
 def _common(name: str, help: str | None, value: ValueType | None, metavar: str | None) -> dict[str, Any]:
-    if value is None or isinstance(value, Flag | Text):
+    if value is None or isinstance(value, Flag):
         return {"envvar": envvar(name), "help": help, "metavar": metavar}
-    return {"envvar": envvar(name), "help": help, "metavar": metavar or value.metavar, "parser": _parser(value)}
+    shown = metavar or value.metavar or "TEXT"
+    return {"envvar": envvar(name), "help": help, "metavar": shown, "parser": _parser(value)}
 
 
 def _parser(value: ValueType) -> Callable[[Any], Any]:

@@ -62,6 +62,10 @@ class TextOrNames(ValueType):
         """Return what is wrong with a plain value, or None."""
         return Names().fault(value) if isinstance(value, list) else Text().fault(value)
 
+    def read(self, given: Any) -> Any:
+        """Return the value in its one form, of a flag's text or of what fault() passes. Raises UsageError."""
+        return Text().read(given)
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Pairs(ValueType):

@@ -59,7 +59,7 @@ def parse_pairs(text: str) -> dict[str, str]:
     """Return {"image": "jpg", …} for image=jpg,label=cls. Raises UsageError."""
     pairs: dict[str, str] = {}
     for part in parse_names(text):
-        name, equals, value = part.partition("=")
+        name, equals, value = map(str.strip, part.partition("="))
         if not (name and equals and value):
             raise UsageError(f"{part!r} is not NAME=VALUE, as in image=jpg,label=cls")
         if name in pairs:

@@ -41,6 +41,12 @@ class Text(ValueType):
         hint = "" if value is None or value == "" else "; put text in quotes when YAML reads it as something else"
         return expected("a path" if self.path else "text", value, hint)
 
+    def read(self, given: Any) -> Any:
+        """Return the value in its one form, of a flag's text or of what fault() passes. Raises UsageError."""
+        if given == "":
+            raise UsageError(expected("a path" if self.path else "text", given).message)
+        return given
+
     def placed(self, value: Any, folder: str) -> Any:
         """Return a plain value with its paths, if it has any, relative to `folder`. Raises UsageError."""
         if not self.path or value in self.words:
@@ -202,6 +208,19 @@ class Amount(ValueType):
         return self.parse(str(given))
 
 
+class _Share(Amount):
+    """A number, or a share of all: 1%."""
+
+    def plain(self, value: Any) -> object:
+        """Return the value as JSON has it."""
+        if not isinstance(value, float):
+            return value
+        from decimal import Decimal  # late: few have a share, and `toolkit --help` has none
+
+        # Twelve digits: 0.29 * 100 is 28.999999999999996 in binary.
+        return f"{Decimal(f'{value * 100:.12g}'):f}%"
+
+
 SIZE = Amount(
     1,
     r"^ *([0-9]+(\.[0-9]+)?|\.[0-9]+) *([KMGTkmgt][Ii]?)?[Bb]? *$",
@@ -209,7 +228,7 @@ SIZE = Amount(
     parse_bytes,
     "SIZE",
 )
-SHARE = Amount(0, r"^ *[0-9]+((\.[0-9]+)? *%)? *$", "a share as in 1%", parse_share, "N|P%")
+SHARE = _Share(0, r"^ *[0-9]+((\.[0-9]+)? *%)? *$", "a share as in 1%", parse_share, "N|P%")
 COUNT = Amount(1, r"^(auto|[1-9][0-9]{0,5})$", "auto", parse_count, "N|auto")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 
@@ -13,6 +14,7 @@ from toolkit.options.compound import Pairs
 from toolkit.options.option import option
 from toolkit.options.values import COUNT, SHARE, SIZE, Choice, Flag, Form, Text, Whole
 from toolkit.pipelines.image.formats import DEFAULT_MAX_PIXELS
+from toolkit.sources.classes import check_class_names
 from toolkit.sources.kind_option import KindOfSource
 from toolkit.sources.names import is_utf8, printable
 from toolkit.sources.options import LARGEST_VALUE, InputOptions, SourceOptions
@@ -36,6 +38,7 @@ _INSTEAD = {
     "source": "download what it names, and give that folder or file",
     "dataset": "give a folder for the dataset, and copy that folder there afterwards",
 }
+_PINNED = re.compile(r"(.*)@sha256:[^@/]*", re.DOTALL)  # what could not be opened by its path
 _MOST_SHORT_SIDE = 65535  # what a resize can make
 _MOST_PIXELS = (1 << 31) - 1  # of a picture that can be decoded
 
@@ -133,6 +136,8 @@ class PackJob(InputOptions):
 
     def __post_init__(self) -> None:
         self._find_places()
+        if self.classes is not None:
+            check_class_names(self.classes, where="classes", unit="id", first=0)
         texts = [*(self.columns or ()), *([] if self.key is None else [self.key])]
         pairs = (self.map or {}, self.rename, self.user_metadata)
         texts += [text for of in pairs for pair in of.items() for text in pair]
@@ -163,7 +168,15 @@ class PackJob(InputOptions):
     def _find_places(self) -> None:
         """Read the paths as people write them."""
         for name in ("source", "dataset"):
-            object.__setattr__(self, name, local_path(getattr(self, name), _INSTEAD[name]))
+            given = getattr(self, name)
+            if not given:
+                raise UsageError(f"{name} is empty: give a path")
+            object.__setattr__(self, name, local_path(given, _INSTEAD[name]))
+        pinned = _PINNED.fullmatch(self.dataset)
+        if pinned is not None:
+            raise UsageError(
+                f"{self.dataset!r} names a version, and a pack makes a new one: give the folder alone, {pinned[1]!r}"
+            )
         further = tuple(local_path(one, _INSTEAD["source"]) for one in self.more_sources)
         object.__setattr__(self, "more_sources", further)
 

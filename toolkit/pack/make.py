@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from toolkit.errors import UsageError
+from toolkit.format.encodings import KEEP
 from toolkit.options.option import options_of
 from toolkit.pack.job import PackJob
+from toolkit.sources.registry import named
 
 __all__ = ["make_job", "paths_of"]
 
@@ -40,7 +42,20 @@ def make_job(paths: Sequence[str], values: Mapping[str, Any], *, reads: bool = T
         from toolkit.sources.make import check_options
 
         check_options(job.source_kind, job.source_options)
+        _check_images(job)
     return job
+
+
+def _check_images(job: PackJob) -> None:
+    """Refuse to encode the images of what can't have any."""
+    if job.image_encoding == KEEP:
+        return
+    if job.tokenizer is not None:
+        raise UsageError(f"--image-encoding {job.image_encoding} means nothing with --tokenizer: leave it out")
+    if job.source_kind is not None and not named(job.source_kind).has_images:
+        raise UsageError(
+            f"--image-encoding {job.image_encoding}: a source of kind {job.source_kind} has no images: leave it out"
+        )
 
 
 def paths_of(

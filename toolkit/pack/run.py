@@ -88,8 +88,6 @@ def packing(job: PackJob, progress: Progress = lambda *_: None, source: Source |
 
 
 def _check_places(job: PackJob) -> None:
-    if not job.dataset:
-        raise UsageError("'' is not a path; give the folder for the dataset")
     dataset = real_path(job.dataset)
     for given in job.sources:
         source = real_path(given)

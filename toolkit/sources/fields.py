@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -12,7 +13,7 @@ from toolkit.format.media import stored_medium
 from toolkit.format.schema import Column, Kind, label_column, medium_column, stored_type
 from toolkit.sources.options import SourceOptions
 
-__all__ = ["Chosen", "Field", "choose_fields", "make_column"]
+__all__ = ["Chosen", "Field", "check_fields", "choose_fields", "make_column"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,27 @@ class Chosen:
     type: pa.DataType
 
 
+def check_fields(options: SourceOptions) -> None:
+    """Refuse what choose_fields() would refuse of the options alone, whatever the input has.
+
+    Raises:
+        UsageError: Options contradict each other, or no column can have a name that is asked for.
+    """
+    if options.map is not None and options.columns is not None:
+        raise UsageError("--map says which columns there are already: leave --columns out")
+    if options.map is not None:
+        columns = [*options.map]
+        _known(options.kind, options.map, "--kind", "--map")
+    elif options.columns is not None:
+        twice = _repeated(options.columns)
+        if twice is not None:
+            raise UsageError(f"--columns names {twice!r} twice: name it once")
+        columns = [new for field, new in options.rename.items() if field in options.columns]
+    else:
+        columns = [new for field, new in options.rename.items() if field != options.key]
+    _check_names(columns)
+
+
 def choose_fields(fields: Mapping[str, Field], options: SourceOptions) -> list[Chosen]:
     """Return the columns to make, in order: of the mapping, of --columns, or of the input.
 
@@ -45,16 +67,9 @@ def choose_fields(fields: Mapping[str, Field], options: SourceOptions) -> list[C
     _known(options.rename, fields, "--rename")
     if options.key is not None:
         _known([options.key], fields, "--key")
-    columns = {options.rename.get(name, name) if column is None else column: name for name, column in wanted}
-    if len(columns) != len(wanted):
-        names = [options.rename.get(name, name) if column is None else column for name, column in wanted]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise UsageError(f"two fields would become the column {twice!r}: --rename one of them")
-    for name in columns:
-        if name.startswith("__") or not name:
-            raise UsageError(
-                f"{name!r} can't name a column: names that begin with __ are the format's own; --rename it"
-            )
+    names = [options.rename.get(name, name) if column is None else column for name, column in wanted]
+    _check_names(names)
+    columns = {column: field for column, (field, _) in zip(names, wanted, strict=True)}
     _known(options.kind, columns, "--kind")
     return [
         Chosen(name, column, options.kind.get(column, fields[name].kind), fields[name].type)
@@ -94,8 +109,6 @@ def make_column(name: str, kind: Kind, dtype: pa.DataType) -> tuple[Column, pa.D
 def _wanted(fields: Mapping[str, Field], options: SourceOptions) -> list[tuple[str, str | None]]:
     """Return (field, column or None for its own name)."""
     if options.map is not None:
-        if options.columns is not None:
-            raise UsageError("--map says which columns there are already: leave --columns out")
         _known(options.map.values(), fields, "--map")
         return [(field, column) for column, field in options.map.items()]
     if options.columns is not None:
@@ -104,9 +117,25 @@ def _wanted(fields: Mapping[str, Field], options: SourceOptions) -> list[tuple[s
     return [(field, None) for field in fields if field != options.key]
 
 
-def _known(names: Iterable[str], known: Mapping[str, object], flag: str) -> None:
+def _check_names(columns: Sequence[str]) -> None:
+    """Refuse names of which one is there twice, or can't be that of a column."""
+    twice = _repeated(columns)
+    if twice is not None:
+        raise UsageError(f"two fields would become the column {twice!r}: --rename one of them")
+    for name in columns:
+        if name.startswith("__") or not name:
+            raise UsageError(
+                f"{name!r} can't name a column: names that begin with __ are the format's own; --rename it"
+            )
+
+
+def _repeated(names: Sequence[str]) -> str | None:
+    return next((name for name, times in Counter(names).items() if times > 1), None)
+
+
+def _known(names: Iterable[str], known: Mapping[str, object], flag: str, of: str = "the input") -> None:
     for name in names:
         if name not in known:
             raise UsageError(
-                f"{flag} names {name!r}, which the input hasn't; it has {', '.join(known)}.{did_you_mean(name, known)}"
+                f"{flag} names {name!r}, which {of} hasn't; it has {', '.join(known)}.{did_you_mean(name, known)}"
             )

@@ -9,8 +9,9 @@ from toolkit.errors import UsageError
 from toolkit.options.option import flag_of
 from toolkit.sources.base import Source
 from toolkit.sources.detect import find_kind
+from toolkit.sources.fields import check_fields
 from toolkit.sources.options import InputOptions, SourceOptions
-from toolkit.sources.registry import every, named
+from toolkit.sources.registry import every, named, of_plugins
 from toolkit.sources.spec import SourceSpec
 from toolkit.sources.splits import check_name
 
@@ -40,7 +41,7 @@ def check_options(kind: str | None, options: SourceOptions) -> None:
         UsageError: An option means nothing for the kind, or contradicts another.
     """
     faults = []
-    for spec in every() if kind is None else [named(kind)]:
+    for spec in _kinds_for(options) if kind is None else [named(kind)]:
         try:
             _source(spec, options)
             return
@@ -60,6 +61,7 @@ def _source(spec: SourceSpec, options: SourceOptions) -> Source:
 
         check_tokenized(options)
         _check_accepted(spec, options)
+        check_fields(options)
         return spec.make(text_options(options, has_columns="columns" in spec.accepts))
     _check_accepted(spec, options)
     if "tokenizer" in spec.accepts:
@@ -69,17 +71,38 @@ def _source(spec: SourceSpec, options: SourceOptions) -> Source:
             raise UsageError(
                 "--text-column names the field to tokenise: give --tokenizer, or choose fields with --columns"
             )
+    check_fields(options)
     return spec.make(options)
+
+
+def _kinds_for(options: SourceOptions) -> list[SourceSpec]:
+    """Return the kinds that take all options that were given. Raises UsageError: none does."""
+    given = _given(options)
+    kinds = [spec for spec in every() if spec.accepts.issuperset(given)]
+    # Plugins' kinds take milliseconds to find.
+    kinds = kinds or [spec for spec in of_plugins()[0] if spec.accepts.issuperset(given)]
+    if kinds:
+        return kinds
+    takers = {name: _takers(name) for name in given}
+    said = [f"{flag_of(name)} ({', '.join(of)})" for name, of in takers.items() if len(of) < len(every())]
+    raise UsageError(f"no kind of source takes {' and '.join(said)} together: leave one of them out")
 
 
 def _check_accepted(spec: SourceSpec, options: SourceOptions) -> None:
     """Raise UsageError when an option was given that the kind doesn't take."""
+    for name in _given(options):
+        if name not in spec.accepts:
+            raise UsageError(
+                f"{flag_of(name)} means nothing for a source of kind {spec.name}: leave it out. "
+                f"Kinds that take it: {', '.join(_takers(name))}"
+            )
+
+
+def _given(options: SourceOptions) -> list[str]:
     unused = SourceOptions(paths=(), slice_bytes=0)
-    for name in (field.name for field in fields(InputOptions)):
-        if name in spec.accepts or getattr(options, name) == getattr(unused, name):
-            continue
-        takers = [other.name for other in every() if name in other.accepts]
-        raise UsageError(
-            f"{flag_of(name)} means nothing for a source of kind {spec.name}: leave it out. "
-            f"Kinds that take it: {', '.join(takers)}"
-        )
+    names = [field.name for field in fields(InputOptions)]
+    return [name for name in names if getattr(options, name) != getattr(unused, name)]
+
+
+def _takers(name: str) -> list[str]:
+    return [spec.name for spec in every() if name in spec.accepts]

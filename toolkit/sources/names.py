@@ -19,5 +19,13 @@ def is_utf8(name: str) -> bool:
 
 
 def printable(name: str) -> str:
-    """Return a file name with bytes that aren't UTF-8 written as `\\xff`, so that it can be stored."""
-    return name if is_utf8(name) else os.fsencode(name).decode("utf-8", "backslashreplace")
+    """Return a file name with bytes that aren't UTF-8 written as `\\xff`, so that it can be stored.
+
+    Other text may have half of a surrogate pair, which stands for no byte: it becomes `\\ud800`.
+    """
+    if is_utf8(name):
+        return name
+    try:
+        return os.fsencode(name).decode("utf-8", "backslashreplace")
+    except UnicodeEncodeError:
+        return name.encode("utf-8", "backslashreplace").decode()

@@ -39,6 +39,7 @@ class SourceSpec(ABC):
         survey_text: What the survey reads, for a dry run: "footers are read".
         accepts: Names of the options that it takes, of toolkit.sources.options.InputOptions; others are refused.
         skips: Reasons of its own for which it passes something over: one, and many of them, in words.
+        has_images: Some of its inputs hold images; what only images have is refused for others.
         is_folder: An input is one folder, and one file that looks_like() takes is enough, wherever below it lies.
         is_faint: Its files lie beside those of any other kind, so a folder is of this kind only if of no other.
     """
@@ -49,6 +50,7 @@ class SourceSpec(ABC):
     survey_text: ClassVar[str]
     accepts: ClassVar[frozenset[str]] = COMMON
     skips: ClassVar[Mapping[str, tuple[str, str]]] = {}
+    has_images: ClassVar[bool] = True
     is_folder: ClassVar[bool] = False
     is_faint: ClassVar[bool] = False
 

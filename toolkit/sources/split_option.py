@@ -34,7 +34,7 @@ def _of_text(text: str) -> dict[str, tuple[str, ...]]:
     splits: dict[str, tuple[str, ...]] = {}
     split = ""
     for part in parse_names(text):
-        name, equals, folder = part.partition("=")
+        name, equals, folder = map(str.strip, part.partition("="))
         if equals and not (name and folder):
             raise UsageError(f"{part!r} is not SPLIT=FOLDER, as in train=Train,val=Test,dev")
         if not equals and not split:

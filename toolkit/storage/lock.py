@@ -34,10 +34,8 @@ class FolderLock:
 
     def sync_root(self) -> None:
         """Fsync the folders that name the root, and those that were made for it. Raises StorageError."""
-        above = self._made[:-1]  # the root is the last
         # The root's own in any case: a pack that was killed may have made it.
-        for folder in (*above, self._root):
-            parent = os.path.dirname(os.path.abspath(folder))
+        for parent in dict.fromkeys(os.path.dirname(os.path.realpath(folder)) for folder in (*self._made, self._root)):
             if os.access(parent, os.R_OK):  # what can't be listed can't be synced either
                 fsync_directory(parent)
 
@@ -46,8 +44,8 @@ class FolderLock:
         if undo and self._made:
             with contextlib.suppress(OSError):
                 os.unlink(self._path)
-            for folder in reversed(self._made):
-                with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError):  # the folders behind one that stays are what leads there
+                for folder in reversed(self._made):
                     os.rmdir(folder)
         os.close(self._fd)
 
@@ -58,8 +56,10 @@ class FolderLock:
             missing.append(path)
             path = os.path.dirname(path)
         for folder in reversed(missing):
-            os.mkdir(folder)
-            self._made.append(folder)
+            # new/ and new/. are there once new is, and a/.. once a is.
+            if not os.path.isdir(folder):
+                os.mkdir(folder)
+                self._made.append(folder)
 
     def _take(self) -> int:
         while True:

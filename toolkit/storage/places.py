@@ -21,8 +21,10 @@ def local_path(given: str, instead: str) -> str:
         instead: What to do about a URL, for the error: "copy it here and give its folder".
 
     Raises:
-        UsageError: It is a URL, or ~user and there is no such user.
+        UsageError: It is a URL, has a NUL character, or is ~user and there is no such user.
     """
+    if "\0" in given:
+        raise UsageError(f"{given!r} has a NUL character, which no path can have: take it out")
     url = _URL.match(given)
     if url is not None and url["scheme"].lower() == "file":
         raise UsageError(f"{given!r} is a URL: give the path {unquote('/' + url['rest'].partition('/')[2])!r}")

@@ -21,6 +21,7 @@ class RoxxelSpec(SourceSpec):
     sign = "ROXXEL02 by content"
     survey_text = "every token id is read once, to find the largest"
     accepts = COMMON | {"eos", "eos_token"}
+    has_images = False
 
     def looks_like(self, path: str) -> bool:
         """Tell whether the file ends as ROXXEL02 files do."""

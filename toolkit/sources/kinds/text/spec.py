@@ -22,6 +22,7 @@ class TextSpec(SourceSpec):
     sign = f"text by name ({' '.join(LINES + PLAIN)})"
     survey_text = "files are listed, and large plain ones are read once, to number their lines"
     accepts = COMMON | TOKENS | {"limit", "key"}
+    has_images = False
     is_faint = True  # a list of classes, a README: text lies beside anything
 
     def looks_like(self, path: str) -> bool:
