@@ -36,5 +36,5 @@ sanitize: setup
 	@scripts/sanitize.sh
 
 clean:
-	rm -rf build dist *.egg-info toolkit/_native/*/*.so $(DEMO)
+	rm -rf build dist *.egg-info toolkit/_native/*.so toolkit/_native/*/*.so $(DEMO)
 	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +

@@ -17,6 +17,7 @@ from Cython.Build import cythonize
 from setuptools import Extension, setup
 
 NATIVE = Path("toolkit/_native")
+SHARED = "toolkit._native._shared"  # what Cython would put into each extension that takes arrays: half of its size
 SYSTEM_PACKAGES = Path("requirements/system.txt")
 SYSTEM_LIBRARIES = {"image.encode": "libjpeg", "image.program": "libjpeg"}  # extension -> pkg-config module
 WARNINGS = ["-Wall", "-Wextra", "-Wno-unused-parameter", "-Wno-cast-function-type"]
@@ -79,6 +80,16 @@ def _extension(pyx: Path) -> Extension:
     )
 
 
+def _shared() -> Extension:
+    path = Path(*SHARED.split(".")).with_suffix(".c")  # which Cython makes
+    return Extension(
+        SHARED,
+        [str(path)],
+        extra_compile_args=[*LANGUAGE, *HARDENING, *NO_TABLES, *_of_environment("CFLAGS")],
+        extra_link_args=[*LINK_ARGS, *STRIP, *_of_environment("LDFLAGS")],
+    )
+
+
 def _extensions() -> list[Extension]:
     found = sorted(NATIVE.rglob("*.pyx"))
     if not found:
@@ -86,13 +97,14 @@ def _extensions() -> list[Extension]:
             f"toolkit: no .pyx file in {NATIVE.resolve()}: these sources are incomplete, and nothing would be compiled"
         )
     _check_system()
-    return [_extension(pyx) for pyx in found]
+    return [*map(_extension, found), _shared()]
 
 
 setup(
     ext_modules=cythonize(
         _extensions(),
         build_dir="build/cython",
+        shared_utility_qualified_name=SHARED,
         compiler_directives={"language_level": 3, "embedsignature": True, "freethreading_compatible": False},
     ),
     options={"build_ext": {"parallel": os.cpu_count()}},

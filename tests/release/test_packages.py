@@ -126,8 +126,8 @@ def test_a_wheel_holds_what_runs_and_is_small(wheel: Path) -> None:
         names = file.namelist()
     assert {Path(name).suffix for name in names if ".dist-info/" not in name} == {".py", ".pyi", ".so", ".typed"}
     modules = [name for name in names if name.endswith(".so")]
-    assert len(modules) == len(list((ROOT / "toolkit/_native").rglob("*.pyx")))
-    assert wheel.stat().st_size < 2_000_000, wheel.stat().st_size
+    assert len(modules) == len(list((ROOT / "toolkit/_native").rglob("*.pyx"))) + 1  # and what they share
+    assert wheel.stat().st_size < 1_500_000, wheel.stat().st_size
 
 
 @pytest.mark.slow
