@@ -23,6 +23,7 @@ Each message says what happened, where, and what to do next. Values worth readin
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 
 __all__ = [
@@ -171,6 +172,19 @@ class LoaderError(ToolkitError, RuntimeError):
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return " Did you mean 'x'?" for the known name nearest to `name`, or "" when none is near."""
-    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
+    """Return " Did you mean 'x'?" for the known name nearest to `name`, or "" when none is near.
+
+    One that begins like it is nearest, then one that has it as a word: --user-metadata for --user, --tfrecord-raw for
+    --raw.
+    """
+    names = list(known)
+    word = name.lstrip("-")
+    begin = [one for one in names if one.startswith(name)] if len(word) > 2 else []
+    hold = [one for one in names if word in re.split("[-_]", one)] if len(word) > 2 else []
+    near = (
+        difflib.get_close_matches(name, names, n=1, cutoff=0.8)
+        or sorted(begin, key=len)
+        or hold
+        or difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+    )
     return f" Did you mean {near[0]!r}?" if near else ""

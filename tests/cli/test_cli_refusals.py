@@ -156,3 +156,38 @@ def test_empty_text_and_paths(cli: Cli, tmp_path: Path) -> None:
         ended = cli("pack", *paths)
         assert ended.code == 2
         assert said in ended.err
+
+
+def test_nearest_flags(cli: Cli) -> None:
+    for given, near in (
+        ("--user", "--user-metadata"),
+        ("--raw", "--tfrecord-raw"),
+        ("--limt", "--limit"),
+        ("--shard", "--shard-size"),
+    ):
+        assert f"Did you mean '{near}'?" in cli("pack", "s", "d", given, "x").err
+
+
+def test_a_misspelt_environment_twin_is_told(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOOLKIT_SHARD_SISE", "64KiB")
+    monkeypatch.setenv("TOOLKIT_SANITIZED", "1")  # of somebody else
+    said = "TOOLKIT_SHARD_SISE is the environment twin of no flag, and is ignored. Did you mean 'TOOLKIT_SHARD_SIZE'?"
+    for args in (["doctor", "--json"], ["pack", "s", "d"]):
+        err = cli(*args).err
+        assert said in err
+        assert "SANITIZED" not in err
+    assert "SISE" not in cli("pack", "s", "d", "-q").err
+
+
+def test_a_dry_run_needs_what_the_pack_needs(cli: Cli, tmp_path: Path) -> None:
+    folder = make_folder(tmp_path / "photos", {"cat": 2})
+    for how, flags, said in (
+        ("append", ["--dry-run"], "no dataset at"),
+        ("append", [], "it isn't a dataset"),
+        ("resume", ["--dry-run"], "has no unfinished pack to resume"),
+        ("resume", [], "has no unfinished pack to resume"),
+    ):
+        ended = cli("pack", folder, tmp_path / "ds", "--on-existing", how, *flags)
+        assert ended.code == 2
+        assert said in ended.err
+    assert not (tmp_path / "ds").exists()

@@ -85,6 +85,7 @@ def test_paths_are_relative_to_the_file(tmp_path: Path, monkeypatch: pytest.Monk
         ("split: 2024-01-02\n", "split: expected text, got 2024-01-02; put text in quotes"),
         ("source: {000..099}.tar\n", "pack.yaml:1: not YAML: "),
         ("key: no\n", "pack.yaml:1: key: expected text, got false; put text in quotes"),
+        ("shuffle_seed: 010\n", "pack.yaml:1: 010: YAML reads a number that begins with 0 as an octal one"),
         ("quiet: 1\n", "pack.yaml:1: quiet: expected true or false, got 1"),
         ("missing: nul\n", "expected one of null, skip, error, got 'nul'. Did you mean 'null'?"),
         ("\nmap:\n  image: jpg\n  label: 3\n", "pack.yaml:4: map.label: expected text, got 3;"),

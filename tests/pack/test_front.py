@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from pictures import make_folder
 
@@ -120,6 +121,41 @@ def test_errors_are_those_of_the_command(folder: Path, tmp_path: Path) -> None:
     assert [reject.key for reject in result.rejects] == ["train/cat/bad.jpg"]
     assert result.rejects_report is not None
     assert Path(result.rejects_report).is_file()
+
+
+def test_what_is_no_path_is_refused(tmp_path: Path) -> None:
+    pack: Any = toolkit.pack
+    for source, dataset, said in (
+        (5, "d", "source: expected a path, or a list of paths, got 5"),
+        (None, "d", "source: expected a path, or a list of paths, got nothing"),
+        (b"photos", "d", "source: expected a path, or a list of paths, got b'photos'"),
+        ({"a": 1}, "d", "source: expected a path, or a list of paths, got a mapping"),
+        ({"a", "b"}, "d", "source is a set"),
+        (["a", 5], "d", "source[1]: expected a path, got 5"),
+        ("photos", 5, "dataset: expected a path, got 5"),
+        ("photos", None, "dataset: expected a path, got nothing"),
+        ("photos", b"d", "dataset: expected a path, got b'd'"),
+        ("", "d", "source is empty"),
+        ("photos", "", "dataset is empty"),
+        ("a\0b", "d", "has a NUL character"),
+    ):
+        with pytest.raises(UsageError) as caught:
+            pack(source, dataset)
+        assert said in str(caught.value)
+
+
+def test_numbers_of_numpy(folder: Path, tmp_path: Path) -> None:
+    pack: Any = toolkit.pack
+    assert pack(folder, tmp_path / "a", limit=np.int64(1)).samples == 2
+    with pytest.raises(UsageError, match=r"limit: expected a whole number.*, got 3\.0 of type numpy\.float32"):
+        pack(folder, tmp_path / "b", limit=np.float32(3))
+
+
+def test_texts_that_are_no_unicode(folder: Path, tmp_path: Path) -> None:
+    pack: Any = toolkit.pack
+    for wrong in ({"user_metadata": {"a": "\ud800"}}, {"key": "\ud800"}, {"splits": {"\ud800": "a"}}):
+        with pytest.raises(UsageError, match=r"ud800' is not valid UTF-8"):
+            pack(folder, tmp_path / "a", **wrong)
 
 
 SNIPPET = """\

@@ -199,6 +199,7 @@ def test_what_is_finished_is_not_read_again(folder: Path, tmp_path: Path, monkey
     [
         ({"shard_size": 70_000}, r"shard_size: then 65536, now 70000"),
         ({"limit": 50}, r"limit: then null, now 50"),
+        ({"classes": ("ant", "bee")}, r"classes: then not given, now given"),
         ({"split": "train"}, r'split: then null, now "train"'),
         ({"verify_images": VerifyImages.OFF}, r'verify_images: then "header", now "off"'),
         ({"image_encoding": ImageEncoding.parse("jpeg:90")}, r'image_encoding: then "keep", now "jpeg:90"'),

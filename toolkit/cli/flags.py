@@ -90,7 +90,7 @@ def _parameter(option: Option) -> inspect.Parameter:
 def _common(name: str, help: str | None, value: ValueType | None, metavar: str | None) -> dict[str, Any]:
     if value is None or isinstance(value, Flag):
         return {"envvar": envvar(name), "help": help, "metavar": metavar}
-    shown = metavar or value.metavar or "TEXT"
+    shown = metavar or value.metavar or "<str>"
     return {"envvar": envvar(name), "help": help, "metavar": shown, "parser": _parser(value)}
 
 

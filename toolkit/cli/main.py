@@ -6,15 +6,17 @@ import contextlib
 import gc
 import os
 import sys
-from collections.abc import Sequence
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
 
 import typer
 from typer.main import get_command
 
 from toolkit.cli import cmd_bench, cmd_config, cmd_doctor, cmd_gc, cmd_head, cmd_inspect, cmd_pack, cmd_verify
+from toolkit.cli.flags import envvar
 from toolkit.cli.options import DebugOption
-from toolkit.cli.output import EXIT_CLOSED_PIPE, Mode, print_line, print_text, report_error, silence_stdout
+from toolkit.cli.output import EXIT_CLOSED_PIPE, Mode, print_line, print_text, report_error, silence_stdout, warn
+from toolkit.errors import did_you_mean
 from toolkit.version import __version__
 
 __all__ = ["app", "main", "run"]
@@ -79,11 +81,31 @@ def _invoke(args: Sequence[str], mode: Mode) -> int:
     # Not app(): that would end the process, and turn interrupts and closed pipes into codes of its own.
     command = get_command(app)
     try:
+        _warn_of_twins(command, args, os.environ)
         with command.make_context("toolkit", list(args), obj=mode) as context:
             command.invoke(context)
     except typer.Exit as ended:
         return int(ended.exit_code)
     return 0
+
+
+def _warn_of_twins(command: Any, args: Sequence[str], environ: Mapping[str, str]) -> None:
+    """Warn of variables that are nearly the environment twin of a flag: nothing reads them."""
+    start = envvar("")
+    given = {name.removeprefix(start) for name in environ if name.startswith(start)}
+    if not given or {"-q", "--quiet"} & {*args}:
+        return
+    known = {twin.removeprefix(start) for twin in _twins(command)}
+    for name in sorted(given - known):
+        near = did_you_mean(start + name, [start + twin for twin in known]) if did_you_mean(name, known) else ""
+        if near:  # others may have variables that begin so
+            warn(f"{start}{name} is the environment twin of no flag, and is ignored.{near}")
+
+
+def _twins(command: Any) -> set[str]:
+    """Return the environment twins of all flags of a command, and of those below it."""
+    below = getattr(command, "commands", {}).values()
+    return {param.envvar for param in command.params if param.envvar}.union(*map(_twins, below))
 
 
 def _print_version(asked: bool) -> None:

@@ -10,10 +10,11 @@ from __future__ import annotations
 import dataclasses
 import enum
 import functools
+import operator
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, SupportsIndex
 
 from toolkit.errors import UsageError
 from toolkit.options.value_type import ValueType
@@ -146,4 +147,6 @@ def _plain(value: object) -> object:
         return [_plain(one) for one in value]
     if isinstance(value, Mapping):
         return {name: _plain(one) for name, one in value.items()}
+    if isinstance(value, SupportsIndex) and not isinstance(value, int):  # a whole number of NumPy
+        return operator.index(value)
     return value

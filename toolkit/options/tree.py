@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +14,7 @@ from toolkit.errors import UsageError
 __all__ = ["Tree", "read_tree"]
 
 _Path = tuple[Any, ...]
+_OCTAL = re.compile(r"[-+]?0[0-7_]+", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,12 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML has no types
         if isinstance(event, yaml.AliasEvent):
             raise yaml.MarkedYAMLError(
                 problem=f"alias *{event.anchor}: a text that begins with * needs quotes", problem_mark=event.start_mark
+            )
+        if isinstance(event, yaml.ScalarEvent) and event.implicit[0] and _OCTAL.fullmatch(event.value):
+            raise yaml.MarkedYAMLError(
+                problem=f"{event.value}: YAML reads a number that begins with 0 as an octal one; write it without "
+                "the 0, or text in quotes",
+                problem_mark=event.start_mark,
             )
         if getattr(event, "tag", None) is not None:
             raise yaml.MarkedYAMLError(problem=f"the tag {event.tag}: tags are not read", problem_mark=event.start_mark)

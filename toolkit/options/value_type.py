@@ -79,4 +79,8 @@ def shown(value: object) -> str:
     if isinstance(value, Mapping):
         return "a mapping"
     text = repr(value) if isinstance(value, str | int | float) else str(value)
-    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
+    text = text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
+    kind = type(value)
+    # YAML has dates too; of what only Python has, the text may look right: True of NumPy.
+    known = kind.__module__ in ("builtins", "datetime")
+    return text if known else f"{text} of type {kind.__module__}.{kind.__qualname__}"

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import mmap
 import shlex
+from collections.abc import Mapping
 
 import msgspec
 
@@ -27,6 +28,7 @@ __all__ = ["STAGE", "Journal", "SliceResult"]
 STAGE = f"{JOURNAL}/stage"
 _JOB = "job.json"
 _REFUSED = "refused"
+_GIVEN = "_given"  # behind the name of an option: whether it is given
 
 
 class SliceResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,7 +94,8 @@ class Journal:
         differing = sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
         if differing:
             lines = "".join(
-                f"\n  {name}: then {_text(before.get(name))}, now {_text(now.get(name))}" for name in differing
+                f"\n  {name.removesuffix(_GIVEN)}: then {_text(name, before)}, now {_text(name, now)}"
+                for name in differing
             )
             raise ExistsError(
                 f"{self.store.location!r} holds an unfinished pack of another kind:{lines}\n"
@@ -199,7 +202,10 @@ class Journal:
         return f"{self._folder}/{split}-{number:06d}.{suffix}"
 
 
-def _text(value: object) -> str:
-    text = msgspec.json.encode(value).decode()
+def _text(name: str, job: Mapping[str, object]) -> str:
+    """Return what a job has under a name, for a message."""
+    if name.endswith(_GIVEN):
+        return "given" if job.get(name) else "not given"
+    text = msgspec.json.encode(job.get(name)).decode()
     # The end of a long path often is what differs: cut the middle out.
     return text if len(text) <= 200 else f"{text[:60]}…{text[-120:]}"

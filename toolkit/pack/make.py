@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
 from toolkit.errors import UsageError
 from toolkit.format.encodings import KEEP
 from toolkit.options.option import options_of
+from toolkit.options.value_type import expected
 from toolkit.pack.job import PackJob
 from toolkit.sources.registry import named
 
@@ -61,8 +62,22 @@ def _check_images(job: PackJob) -> None:
 def paths_of(
     source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], dataset: str | os.PathLike[str]
 ) -> list[str]:
-    """Return the inputs, and behind them the dataset. Raises UsageError when there is no input."""
-    sources = [source] if isinstance(source, str | os.PathLike) else source
+    """Return the inputs, and behind them the dataset. Raises UsageError when there is no input, or one is no path."""
+    given: object = source
+    if isinstance(given, Set):
+        raise UsageError("source is a set, whose order may be another one each time: give a list")
+    if isinstance(given, str | os.PathLike):
+        sources = [_path("source", given)]
+    elif isinstance(given, Iterable) and not isinstance(given, bytes | Mapping):
+        sources = [_path(f"source[{number}]", one) for number, one in enumerate(given)]
+    else:
+        raise UsageError(f"source: {expected('a path, or a list of paths', given).message}")
     if not sources:
         raise UsageError("source is an empty list: give a folder, or files")
-    return [os.fspath(one) for one in (*sources, dataset)]
+    return [*sources, _path("dataset", dataset)]
+
+
+def _path(name: str, given: object) -> str:
+    if isinstance(given, str | os.PathLike):
+        return os.fsdecode(given)
+    raise UsageError(f"{name}: {expected('a path', given).message}")

@@ -87,6 +87,11 @@ def prepare(
     )
 
 
+def check_base(job: PackJob, journal: Journal, committed: Committed | None) -> None:
+    """Raise NotFoundError when the job is to append to, or to go on with, what isn't there."""
+    _base(job, journal, committed)
+
+
 def make_shaper(job: PackJob, source: Source) -> Shaper:
     """Survey a source; return its rows as they are to be packed."""
     return Shaper(source, source.survey(), job.verify_images, job.image_encoding, job.short_side, job.max_pixels)

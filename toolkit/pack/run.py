@@ -19,7 +19,7 @@ from toolkit.pack.job import OnExisting, PackJob, PackPlan, PackResult, PlannedS
 from toolkit.pack.journal import Journal
 from toolkit.pack.note import CommitNote
 from toolkit.pack.passes import Packed, Progress, pack_all
-from toolkit.pack.prepare import Prepared, make_shaper, prepare
+from toolkit.pack.prepare import Prepared, check_base, make_shaper, prepare
 from toolkit.pack.report import provenance, rejects_jsonl
 from toolkit.sources.base import Slice, Source
 from toolkit.sources.make import make_source
@@ -33,6 +33,8 @@ __all__ = ["pack", "packing", "plan"]
 def plan(job: PackJob) -> PackPlan:
     """Return what `job` would do. Writes nothing; reads no more than the source must to know its columns and slices."""
     _check_places(job)
+    store = LocalStore(job.dataset)
+    check_base(job, Journal(store), CommitNote(store).current())
     kind, source = make_source(job.source_kind, job.source_options)
     survey = make_shaper(job, source).survey
     return PackPlan(
