@@ -20,7 +20,7 @@ def test_a_dataset_that_is_not_edited_stays_the_same(dataset: Path, tmp_path: Pa
         one, other = toolkit.open(dataset, split=split), toolkit.open(tmp_path / "again", split=split)
         assert len(one) == len(other)
         assert all(one[i] == other[i] for i in range(len(one)))
-    assert verify(tmp_path / "again", full=True, decode=True).findings == []
+    assert verify(tmp_path / "again", full=True, decode=True).findings == ()
 
 
 def test_pyarrow_reads_a_mended_shard_as_a_stream(dataset: Path, tmp_path: Path) -> None:
@@ -44,7 +44,7 @@ def test_an_edited_value_is_the_dataset_s_own(dataset: Path, tmp_path: Path) -> 
     crafted.shard("train").batches[0] = Batch.of(rows)
     pin = crafted.write(tmp_path / "edited")
     assert toolkit.open(f"{tmp_path / 'edited'}@sha256:{pin}", split="train")[0]["__key__"] == "other"
-    assert verify(tmp_path / "edited", full=True).findings == []
+    assert verify(tmp_path / "edited", full=True).findings == ()
 
 
 def test_edited_offsets_reach_the_reader(dataset: Path, tmp_path: Path) -> None:

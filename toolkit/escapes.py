@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 
-__all__ = ["json_text", "plain", "short"]
+__all__ = ["json_text", "listed", "plain", "short"]
 
 # Unicode's control characters (Cc: C0, DEL, C1), line and paragraph separators, surrogates that stand for bytes, and of
 # the format characters (Cf) those that show nothing: bidi controls, zero-width ones, tags. Joiners stay, which emoji
@@ -42,6 +43,13 @@ def short(value: object, most: int = 24, *, quoted: bool = False) -> str:
     except Exception:  # nested too deep, a number of too many digits, or whatever its class raises
         return f"a {type(value).__name__} that can't be shown"
     return text if len(text) <= most else f"{text[: most - 4]}…"
+
+
+def listed(names: Iterable[str], most: int = 16) -> str:
+    """Return names as text for a repr or an error: a long one cut, and of many the first."""
+    known = list(names)
+    shown = [plain(short(name, 40)) for name in known[:most]]
+    return ", ".join([*shown, f"{len(known) - most:,} more"] if len(known) > most else shown)
 
 
 def _python_escape(match: re.Match[str]) -> str:

@@ -22,6 +22,7 @@ from toolkit.loader.options.keywords import BatchesKeywords, LoaderKeywords, Sam
 from toolkit.loader.options.loader import LoaderOptions
 from toolkit.loader.order.ranks import find_ranks
 from toolkit.loader.order.state import (
+    MOST,
     Cursor,
     Run,
     checked_epoch,
@@ -76,6 +77,9 @@ class Dataset(torch.utils.data.Dataset):  # type: ignore[misc]  # torch's types 
         epoch = load_state(state, self._run()).epoch
         if not self._uses.asked:
             self._uses.begin(epoch, asked=False)
+
+    def __repr__(self) -> str:
+        return f"<toolkit.torch.Dataset of {self._dataset!r}, epoch {self._uses.epoch}>"
 
     def __len__(self) -> int:
         return len(self._dataset)
@@ -147,7 +151,13 @@ class IterableDataset(torch.utils.data.IterableDataset):  # type: ignore[misc]
 
     def set_epoch(self, epoch: int) -> None:
         """Let the next iter() give this epoch; of the one that a loaded state stands in, what is left of it."""
-        self._asked = checked_epoch(epoch)
+        asked = checked_epoch(epoch)
+        if asked * self._steps > MOST:  # a state counts steps from the very first
+            raise UsageError(f"an epoch of {self._steps:,} steps is at most number {MOST // self._steps}, got {asked}")
+        self._asked = asked
+
+    def __repr__(self) -> str:
+        return f"<toolkit.torch.IterableDataset of {self._dataset!r}: {self._length:,} batches an epoch>"
 
     def __len__(self) -> int:
         """Batches of an epoch, of all workers together."""

@@ -125,7 +125,7 @@ class MediumContract:
         assert facts.numbers == others.numbers
         assert (facts.missing, others.missing, facts.unreadable) == (1, 1, 0)
         for dataset in (kept, raw):
-            assert verify(dataset, decode=True, jobs=1).findings == []
+            assert verify(dataset, decode=True, jobs=1).findings == ()
 
     def test_a_damaged_value_is_refused_by_name(self, commit_rows: Callable[..., str], tmp_path: Path) -> None:
         good = next(iter(self.files.values()))

@@ -267,7 +267,7 @@ class StoreContract:
                     read()
         else:
             assert [sample["image"] for sample in ds] == [sample["image"]["bytes"] for sample in SAMPLES]
-            assert verify(store.location, full=True).findings == []
+            assert verify(store.location, full=True).findings == ()
 
     def test_a_manifest_that_was_changed_is_refused(self, store: WritableStore, pin: str) -> None:
         data = store.read("manifest.json")

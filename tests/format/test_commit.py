@@ -65,7 +65,7 @@ def failure_of(root: Path) -> StorageError | None:
 
 def check_sound(root: Path, pin: str) -> None:
     assert toolkit.open(root, split="val").pin == pin
-    assert verify(f"{root}@sha256:{pin}", full=True).findings == []
+    assert verify(f"{root}@sha256:{pin}", full=True).findings == ()
 
 
 @pytest.fixture
@@ -123,7 +123,7 @@ def test_a_failure_at_every_step(old: Path, tmp_path: Path) -> None:
     assert len(outcomes) > 15
     assert outcomes[-1] == new_pin, "the last step, syncing the folder, comes after the new version is in place"
     check_sound(old, new_pin)
-    assert verify(f"{old}@sha256:{old_pin}", full=True).findings == []
+    assert verify(f"{old}@sha256:{old_pin}", full=True).findings == ()
 
 
 def test_a_failure_at_every_step_of_a_first_pack_leaves_no_version(tmp_path: Path) -> None:

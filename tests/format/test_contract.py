@@ -336,7 +336,7 @@ def test_rows_of_a_message(crafted: Crafted, root: Path, rows: int) -> None:
     crafted.write(root)
     with pytest.raises(CorruptShardError, match="rows, its shard table says"):
         toolkit.open(root, split="train")[0]
-    assert verify(root).findings == []
+    assert verify(root).findings == ()
     assert "the bytes of every sample" in verify(root).not_checked[0]
 
 

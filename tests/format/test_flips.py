@@ -78,7 +78,7 @@ class Flipper:
 
 
 def test_the_dataset_is_good(small: Path) -> None:
-    assert check(small).findings == []
+    assert check(small).findings == ()
     assert None not in values(small)
     assert len(shard_files(small)) == 3
     assert toolkit.open(small).index.shard_first_batch[1] >= 3
@@ -183,7 +183,7 @@ def test_every_byte_of_every_table(small: Path) -> None:
         with pytest.raises(CorruptTableError, match="is missing"):
             toolkit.open(small)
         flipper.restore()
-    assert check(small).findings == []
+    assert check(small).findings == ()
 
 
 def test_every_byte_of_a_body_counts(small: Path) -> None:

@@ -66,7 +66,7 @@ def test_toolkit_reads_them() -> None:
         found += [(split, s["__key__"], short(s["image"]), s["label"]) for s in ds]
     assert found == SAMPLES
     assert toolkit.open(GOLDEN, split="val").pin == PIN
-    assert verify(GOLDEN, full=True, decode=True).findings == []
+    assert verify(GOLDEN, full=True, decode=True).findings == ()
 
 
 def test_the_pure_reader_reads_them() -> None:

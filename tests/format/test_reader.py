@@ -122,4 +122,4 @@ def test_null_children_are_not_null_structs(tmp_path: Path, commit_samples: Call
     commit_samples(tmp_path / "d", {"train": [samples]})
     ds = toolkit.open(tmp_path / "d")
     assert [one["image"] for one in ds] == [None, None, b"x", None]
-    assert verify(tmp_path / "d", full=True).findings == []
+    assert verify(tmp_path / "d", full=True).findings == ()

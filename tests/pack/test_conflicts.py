@@ -104,7 +104,7 @@ def test_later_samples_are_renamed_and_nothing_else_changes(tmp_path: Path) -> N
     assert result.renamed == 3
     assert json.loads((tmp_path / "ds/reports" / f"{result.pin}.provenance.json").read_bytes())["renamed"] == 3
     assert toolkit.open(tmp_path / "ds", split="train").manifest.options["key_conflict"] == "suffix"
-    assert verify(tmp_path / "ds", full=True).findings == []
+    assert verify(tmp_path / "ds", full=True).findings == ()
     assert not (tmp_path / "ds/.journal").exists()
     check_digests(tmp_path / "ds")
 
@@ -163,7 +163,7 @@ def test_one_pin_however_many_work_and_shuffled_too(tmp_path: Path) -> None:
         assert contents(tmp_path / f"{seed}-1") == contents(tmp_path / f"{seed}-4")
         # Which sample gets which key is the input's business, not the seed's.
         assert numbers(tmp_path / f"{seed}-1") == {key: n for n, key in enumerate(suffixed(given_keys))}
-        assert verify(tmp_path / f"{seed}-1", full=True).findings == []
+        assert verify(tmp_path / f"{seed}-1", full=True).findings == ()
     check_digests(tmp_path / "3-1")
 
 
@@ -184,7 +184,7 @@ def test_older_versions_keep_their_shards(tmp_path: Path) -> None:
     write(source, {"a": ["x", "y"], "b": ["z", "x"]})
     pack(job(source, tmp_path / "ds", on_existing=OnExisting.OVERWRITE))
     assert keys(tmp_path / "ds") == ["x", "y", "z", "x#1"]
-    assert verify(f"{tmp_path / 'ds'}@sha256:{first.pin}", full=True).findings == []
+    assert verify(f"{tmp_path / 'ds'}@sha256:{first.pin}", full=True).findings == ()
 
 
 # --- kills ------------------------------------------------------------------------------------------------------

@@ -107,7 +107,7 @@ class World:
         calls = tuple(read_trace(trace))
         assert len(calls) == ended.calls
         pin = toolkit.open(self.ds).pin
-        assert verify(self.ds, full=True).findings == []
+        assert verify(self.ds, full=True).findings == ()
         self.samples[pin] = rows(self.ds)
         return Scenario(args, start, old, pin, read_tree(self.folder), calls)
 

@@ -132,7 +132,7 @@ def test_a_killed_pack_goes_on_where_it_was(folder: Path, tmp_path: Path, step: 
     assert again.resumed == finished
     assert finished > 0 or at < 9
     assert contents(tmp_path / "ds") == contents(tmp_path / "whole")
-    assert verify(tmp_path / "ds", full=True).findings == []
+    assert verify(tmp_path / "ds", full=True).findings == ()
 
 
 def test_a_kill_between_the_commit_and_the_end_of_the_journal(folder: Path, tmp_path: Path) -> None:
@@ -284,7 +284,7 @@ def test_overwrite_discards_what_another_job_had_finished(folder: Path, tmp_path
     assert result.resumed == 0
     assert result.pin == pack(job(folder, tmp_path / "whole", shard_size=100_000)).pin
     assert not (tmp_path / "ds/.journal").exists()
-    assert verify(tmp_path / "ds", full=True).findings == []
+    assert verify(tmp_path / "ds", full=True).findings == ()
 
 
 def test_overwrite_goes_on_with_its_own_job(folder: Path, tmp_path: Path) -> None:
@@ -320,7 +320,7 @@ def test_only_the_slice_of_a_changed_file_is_packed_again(
     ds = toolkit.open(tmp_path / "ds", split="train")
     assert ds[10]["image"] == bytes(data)
     assert result.pin == pack(job(folder, tmp_path / "whole")).pin
-    assert verify(tmp_path / "ds", full=True).findings == []
+    assert verify(tmp_path / "ds", full=True).findings == ()
 
 
 def test_a_new_class_changes_every_slice(folder: Path, tmp_path: Path) -> None:
@@ -429,7 +429,7 @@ def test_an_entry_whose_shard_is_not_there_is_packed_again(folder: Path, tmp_pat
     result = pack(job(folder, tmp_path / "ds"))
     assert result.resumed == finished - 1
     assert result.pin == pack(job(folder, tmp_path / "whole")).pin
-    assert verify(tmp_path / "ds", full=True).findings == []
+    assert verify(tmp_path / "ds", full=True).findings == ()
 
 
 def test_no_journal_is_left_where_there_is_nothing_to_pack(tmp_path: Path) -> None:

@@ -156,7 +156,7 @@ def test_an_unfinished_pack_is_not_gone_on_with_through_planted_links(
         (folder / planted).symlink_to(target)
     pack(job(more, dataset, OnExisting.APPEND, max_rejects=1, key_conflict=KeyConflict.SUFFIX))
     assert target.read_bytes() == b"precious"
-    assert verify(dataset, full=True).findings == []
+    assert verify(dataset, full=True).findings == ()
 
 
 def test_a_linked_stage_is_refused(dataset: Path, source: Path, elsewhere: Path) -> None:
@@ -169,7 +169,7 @@ def test_a_linked_stage_is_refused(dataset: Path, source: Path, elsewhere: Path)
         pack(job(source, dataset, OnExisting.APPEND, key_conflict=KeyConflict.SUFFIX))
     pack(stopped)  # overwriting drops the journal, and the link with it
     assert tree(elsewhere) == before
-    assert verify(dataset, full=True).findings == []
+    assert verify(dataset, full=True).findings == ()
 
 
 def test_only_names_of_the_format_are_collected(dataset: Path, source: Path, elsewhere: Path) -> None:
@@ -216,7 +216,7 @@ def test_a_link_to_a_dataset_is_a_dataset(dataset: Path, source: Path, tmp_path:
     assert pack(job(source, named)).dataset == str(named)
     assert gc(str(named), delete=True).files
     assert len(toolkit.open(named, split="train")) == 8
-    assert verify(named, full=True).findings == []
+    assert verify(named, full=True).findings == ()
     made = tmp_path / "real"
     made.mkdir()
     (tmp_path / "link").symlink_to(made)
@@ -231,7 +231,7 @@ def test_shards_that_are_links_can_be_read(dataset: Path, tmp_path: Path) -> Non
     for number, path in enumerate([*dataset.glob("*/*"), dataset / "manifest.json"]):
         path.rename(blobs / str(number))
         path.symlink_to(blobs / str(number))
-    assert verify(dataset, full=True).findings == []
+    assert verify(dataset, full=True).findings == ()
     assert gc(str(dataset), delete=True).files == ()
     assert len(list(blobs.iterdir())) == len(list(dataset.glob("*/*"))) + 1
 
@@ -255,4 +255,4 @@ def test_what_lies_in_the_place_of_a_file_is_not_read_to_replace_it(
     assert place.is_file()
     assert place.stat().st_size < 1 << 20
     assert {path.relative_to(dataset) for path in dataset.rglob("*")} == names
-    assert verify(dataset, full=True).findings == []
+    assert verify(dataset, full=True).findings == ()

@@ -107,7 +107,7 @@ def test_equal_whatever_they_came_in(
     assert [(column.name, column.kind) for column in ds.columns] == [("image", Kind.IMAGE), ("label", Kind.LABEL)]
     samples = (ds[i] for i in range(len(ds)))
     assert [(s["image"], s["label"]) for s in samples] == [(one.data, one.label) for one in photographs]
-    assert verify(tmp_path / "ds", full=True, decode=True).findings == []
+    assert verify(tmp_path / "ds", full=True, decode=True).findings == ()
 
 
 def example_class() -> type:

@@ -275,7 +275,7 @@ def test_images_that_end_early_are_rejected_with_their_keys(kind: str, tmp_path:
         assert all("the JPEG data end too early" in reject.reason for reject in result.rejects)
         assert all(Path(reject.source).is_file() for reject in result.rejects)
         assert result.samples == len(images(dataset)) == 10
-        assert verify(dataset, full=True, decode=True, jobs=1).findings == []
+        assert verify(dataset, full=True, decode=True, jobs=1).findings == ()
     assert packed(source, tmp_path / "header", **options).samples == 12  # the default looks at headers
 
 
@@ -355,7 +355,7 @@ def test_several_image_columns_nulls_and_values_of_every_type(tmp_path: Path) ->
                 assert mine[name] is None
             else:
                 assert np.array_equal(mine[name], by_pillow(theirs[name]))
-    assert verify(tmp_path / "raw", full=True, decode=True, jobs=1).findings == []
+    assert verify(tmp_path / "raw", full=True, decode=True, jobs=1).findings == ()
 
 
 def test_few_bytes_of_very_many_pixels(tmp_path: Path) -> None:
@@ -381,7 +381,7 @@ def test_jobs_and_places_change_no_byte(photos: Path, tmp_path: Path, encoding: 
         for jobs in (1, 2, 4)
     }
     assert len(pins) == 1
-    assert verify(tmp_path / "ds4", full=True, decode=True, jobs=1).findings == []
+    assert verify(tmp_path / "ds4", full=True, decode=True, jobs=1).findings == ()
 
 
 def test_an_append_has_the_encoding_of_the_dataset(photos: Path, tmp_path: Path) -> None:

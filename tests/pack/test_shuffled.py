@@ -107,7 +107,7 @@ def test_the_same_samples_in_the_order_of_the_seed(kind: str, tmp_path: Path) ->
     order = order_of(COUNT, 5, "train", np.arange(COUNT, dtype=np.int64)).tolist()
     before = samples(tmp_path / "plain")
     assert samples(tmp_path / "s1") == [before[i] for i in order]
-    assert verify(tmp_path / "s1", full=True).findings == []
+    assert verify(tmp_path / "s1", full=True).findings == ()
     assert results[0].samples == plain.samples == COUNT
     assert results[0].splits == plain.splits
     assert toolkit.open(tmp_path / "s1", split="train").manifest.options["shuffle_seed"] == 5

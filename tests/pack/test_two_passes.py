@@ -68,7 +68,7 @@ def test_images_are_made_anew_once(source: Path, tmp_path: Path, encoding: str) 
         assert [key for key, _ in found] == [plain[i][0] for i in order]
         assert all(np.array_equal(image, plain[i][1]) for (_, image), i in zip(found, order, strict=True))
     assert contents(tmp_path / "s1") == contents(tmp_path / "s3")
-    assert verify(tmp_path / "s1", full=True).findings == []
+    assert verify(tmp_path / "s1", full=True).findings == ()
 
 
 def test_a_slice_that_is_packed_again_with_new_keys_is_shaped_again(tmp_path: Path) -> None:

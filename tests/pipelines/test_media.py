@@ -84,7 +84,7 @@ def test_from_a_file_to_a_batch(gray: Medium, tmp_path: Path, how: str) -> None:
     text = "\n".join(str(view) for view in inspect_views(facts))
     assert "gray pictures of x: all 3 headers read, 1 missing, 1 taller than wide" in text
     assert facts.document()["gray pictures"]
-    assert verify(tmp_path / "dataset", full=True, decode=True, jobs=1).findings == []
+    assert verify(tmp_path / "dataset", full=True, decode=True, jobs=1).findings == ()
 
 
 @pytest.mark.usefixtures("gray")

@@ -311,7 +311,7 @@ BAD: list[tuple[Callable[[Any], Any], str]] = [
     (lambda s: s.random_crop((5, np.int64(4))), "width must be an int in .*got"),
     (lambda s: s.random_resized_crop(8, scale=np.array([0.1, 1.0])), r"scale must be \(low, high\), got array"),
     (lambda s: s.crop(0, 65_536, 2, 2), r"left must be an int in 0\.\.65535"),
-    (lambda s: s.pad(-1), r"size must be an int in 0\.\.65535, got -1"),
+    (lambda s: s.pad(-1), r"size must be an int in 0\.\.32767, got -1"),
     (lambda s: s.pad(True), "size must be an int in .*, got True"),
     (lambda s: s.pad(2, top=np.array([1, 2])), "top must be an int in .*, got array"),
     (lambda s: s.pad(bottom=65_536), r"bottom must be an int in 0\.\.65535"),

@@ -74,8 +74,8 @@ class VerifyResult:
     samples: int
     bytes: int
     seconds: float
-    findings: list[Finding]
-    not_checked: list[str]
+    findings: tuple[Finding, ...]
+    not_checked: tuple[str, ...]
 
     @property
     def ok(self) -> bool:
@@ -142,8 +142,8 @@ def verify(
         samples=sum(map(len, datasets.values())),
         bytes=total,
         seconds=time.monotonic() - started,
-        findings=findings,
-        not_checked=_not_checked(decode, [column.kind for column in version.manifest.columns], full=full),
+        findings=tuple(findings),
+        not_checked=tuple(_not_checked(decode, [column.kind for column in version.manifest.columns], full=full)),
     )
 
 

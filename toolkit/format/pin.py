@@ -91,6 +91,8 @@ def resolve(reference: str | os.PathLike[str]) -> Version:
     if prefix is not None and not pin.startswith(prefix):
         raise PinMismatchError(f"{place} has sha256 {pin}, not the pin {prefix}: it was changed after it was packed")
     if store.info(f"{MANIFESTS}/{pin}.json") is None:
+        if store.info(MANIFESTS) is None and name != MANIFEST:
+            raise NotFoundError(f"{place} is a file and no dataset: give the folder that toolkit packed")
         raise PinMismatchError(
             f"{place} has sha256 {pin}, which is no committed version: it was changed by hand. "
             f"Open a version by its pin, or copy it back: {_versions_text(store)}"

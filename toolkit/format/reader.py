@@ -18,6 +18,7 @@ from toolkit._native.shards.body import (
     Body,
 )
 from toolkit.errors import CorruptShardError, NotFoundError, UsageError, did_you_mean
+from toolkit.escapes import short
 from toolkit.format.layout import BatchShape
 from toolkit.format.message import BatchMessage, parse_batch_message
 from toolkit.format.shard import SUMS_KEY
@@ -52,8 +53,10 @@ class Verify(enum.Enum):
             return cls(value)
         except ValueError:
             known = [member.value for member in cls]
-            hint = did_you_mean(str(value), known)
-            raise UsageError(f"verify must be one of {', '.join(known)}, got {value!r}.{hint}") from None
+            hint = did_you_mean(value, known) if isinstance(value, str) else ""
+            raise UsageError(
+                f"verify must be one of {', '.join(known)}, got {short(value, 80, quoted=True)}.{hint}"
+            ) from None
 
 
 def read_failure(status: int, chunk: int) -> str:

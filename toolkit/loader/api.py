@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Unpack
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Literal, Unpack
 
 from toolkit.errors import CorruptTableError, NotFoundError, UsageError, did_you_mean
+from toolkit.escapes import listed, short
 from toolkit.format.pin import resolve
 from toolkit.format.reader import Verify
 from toolkit.loader.dataset import dataset
@@ -48,13 +49,15 @@ _PUBLIC = (
     "view",
 )
 
+_SHOWN = 80  # characters of a value that an error shows
+
 
 def open(
     reference: str | os.PathLike[str],
     *,
     split: str | None = None,
     columns: Sequence[str] | None = None,
-    verify: str = "touch",
+    verify: Literal["touch", "always"] = "touch",
 ) -> Dataset:
     """Open a version of a dataset: a folder or manifest file, with or without a pin (PATH@sha256:<hex>).
 
@@ -71,24 +74,31 @@ def open(
         CorruptTableError, FormatError: A table is damaged, or the dataset is of a newer format.
     """
     if isinstance(columns, str):
-        raise UsageError(f"columns takes a list of names, got the text {columns!r}: columns=[{columns!r}]")
+        name = short(columns, _SHOWN, quoted=True)
+        raise UsageError(f"columns takes a list of names, got the text {name}: columns=[{name}]")
+    if columns is not None and not (isinstance(columns, Collection) and all(isinstance(name, str) for name in columns)):
+        raise UsageError(f"columns takes a list of names, got {short(columns, _SHOWN, quoted=True)}")
+    if split is not None and not isinstance(split, str):
+        raise UsageError(f"split must be a text, got {short(split, _SHOWN, quoted=True)}")
     checks = Verify.named(verify)
     version = resolve(reference)
     splits = version.manifest.splits
     if not splits:
         raise CorruptTableError(f"the manifest of {reference} has no splits")
     if split is None and len(splits) > 1:
-        raise UsageError(f"{reference} has the splits {', '.join(splits)}: say split=")
+        raise UsageError(f"{reference} has the splits {listed(splits)}: say split=")
     name = next(iter(splits)) if split is None else split
     if name not in splits:
         raise NotFoundError(
-            f"{reference} has no split {name!r}; it has {', '.join(splits)}.{did_you_mean(name, splits)}"
+            f"{reference} has no split {short(name, _SHOWN, quoted=True)}; it has {listed(splits)}."
+            f"{did_you_mean(name, splits)}"
         )
     known = [column.name for column in version.manifest.columns]
     for column in columns or ():
         if column not in known:
             raise NotFoundError(
-                f"{reference} has no column {column!r}; it has {', '.join(known)}.{did_you_mean(column, known)}"
+                f"{reference} has no column {short(column, _SHOWN, quoted=True)}; it has {listed(known, 64)}."
+                f"{did_you_mean(column, known)}"
             )
     selected = tuple(c for c in version.manifest.columns if columns is None or c.name in columns)
     opened = Opened(version, name, checks)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from toolkit.errors import ToolkitError, UsageError
+from toolkit.escapes import short
 from toolkit.loader.engine.filler import fill_now
 from toolkit.loader.engine.stats import LoaderStats
 from toolkit.loader.stages.filler import SampleFiller
@@ -75,7 +76,7 @@ def dry_run(dataset: Dataset, pipeline: Pipeline, samples: int) -> DryRun:
         CorruptShardError: A shard is missing or was changed.
     """
     if not isinstance(samples, int) or samples < 1:
-        raise UsageError(f"dry_run: samples must be an int of at least 1, got {samples!r}")
+        raise UsageError(f"dry_run: samples must be an int of at least 1, got {short(samples, 80, quoted=True)}")
     compiled = pipeline.compile(dataset.columns, dataset.schema)
     stages = make_stages(dataset.columns, dataset.schema, compiled, dataset.fetcher, LoaderStats(), seed=0)
     ran = DryRun(min(samples, len(dataset)), {stage.name: SlotRun() for stage in stages})

@@ -6,6 +6,7 @@ import re
 from decimal import Decimal
 
 from toolkit.errors import UsageError
+from toolkit.escapes import short
 
 __all__ = ["parse_bytes", "size_text"]
 
@@ -21,18 +22,18 @@ _MOST_BYTES = (1 << 63) - 1
 def parse_bytes(value: str | int) -> int:
     """Return a size in bytes: 4096, 100MB (10^6), 256MiB (2^20), 1.5GiB. Raises UsageError."""
     text = str(value).strip()
-    match = _SIZE.fullmatch(text)
+    shown, match = short(text, 80, quoted=True), _SIZE.fullmatch(text)
     unit = "" if match is None else match["unit"].lower()
     if unit in ("k", "m", "g", "t"):
-        number, letter = text[:-1].strip(), unit.upper()
+        number, letter = short(text[:-1].strip(), 40), unit.upper()
         raise UsageError(
-            f"{text!r} can mean two sizes: say {number}{letter}B (powers of 1000) or {number}{letter}iB (of 1024)"
+            f"{shown} can mean two sizes: say {number}{letter}B (powers of 1000) or {number}{letter}iB (of 1024)"
         )
     if match is None or unit not in _UNITS:
-        raise UsageError(f"{text!r} is not a size: expected bytes or a unit, as in 4096, 100MB, 256MiB, 1.5GiB")
+        raise UsageError(f"{shown} is not a size: expected bytes or a unit, as in 4096, 100MB, 256MiB, 1.5GiB")
     nbytes = int(Decimal(match["number"]) * _UNITS[unit])
     if nbytes > _MOST_BYTES:
-        raise UsageError(f"{text!r} is more bytes than a file can have")
+        raise UsageError(f"{shown} is more bytes than a file can have")
     return nbytes
 
 

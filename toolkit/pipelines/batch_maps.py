@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from toolkit.errors import PipelineError
+from toolkit.escapes import short
 from toolkit.pipelines.arrays import owned_array
 from toolkit.pipelines.check import BadArgumentError, a_number, an_int
 from toolkit.pipelines.functions import function_name
@@ -49,7 +50,7 @@ def batch_map(
 ) -> BatchMap:
     """Say more of a batch map than the function alone; see BatchMap. Raises PipelineError."""
     if not callable(fn):
-        raise PipelineError(f"batch_maps takes functions, got {fn!r}")
+        raise PipelineError(f"batch_maps takes functions, got {short(fn, 80, quoted=True)}")
     try:
         adds, drops = _names("adds", adds), _names("drops", drops)
         timeout = None if timeout is None else a_number("timeout", timeout, least=0.001)
@@ -92,7 +93,7 @@ def run_batch_map(
 
 def _names(option: str, names: object) -> tuple[str, ...]:
     if not isinstance(names, Collection) or isinstance(names, str) or not all(isinstance(name, str) for name in names):
-        raise BadArgumentError(f"{option} must be a tuple of names, got {names!r}")
+        raise BadArgumentError(f"{option} must be a tuple of names, got {short(names, 80, quoted=True)}")
     return tuple(names)
 
 

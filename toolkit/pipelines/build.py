@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from toolkit.errors import PipelineError, did_you_mean
+from toolkit.escapes import listed, short
 from toolkit.format.schema import Column, Kind
 from toolkit.pipelines.arrays import convert_numbers
 from toolkit.pipelines.conditions import Branch
@@ -77,7 +78,8 @@ def compile_slots(
     for slot in slots:
         if slot.column not in by_name:
             raise PipelineError(
-                f"slot {slot.name!r}: the dataset has no column {slot.column!r}; it has {', '.join(by_name)}."
+                f"slot {short(slot.name, 80, quoted=True)}: the dataset has no column "
+                f"{short(slot.column, 80, quoted=True)}; it has {listed(by_name, 64)}."
                 f"{did_you_mean(slot.column, by_name)}"
             )
     read = {slot.column for slot in slots}
@@ -145,10 +147,12 @@ def _check_fill(slot: Slot, output: State) -> None:
     if slot.fill is None or output.fixed_shape is None:
         return
     if isinstance(slot.fill, str):
-        raise PipelineError(f"slot {slot.name!r}: fill={slot.fill!r} can't stand for {output}: give a number")
+        raise PipelineError(
+            f"slot {slot.name!r}: fill={short(slot.fill, 80, quoted=True)} can't stand for {output}: give a number"
+        )
     if output.dtype == "bfloat16":
         return
     given, wanted = np.asarray(slot.fill), np.dtype(output.dtype)
     cut = given.dtype.kind == "f" and wanted.kind != "f"
     if cut or given.dtype.kind not in "biuf" or convert_numbers(wanted, given[None])[1].any():
-        raise PipelineError(f"slot {slot.name!r}: fill={slot.fill!r} doesn't fit {output}")
+        raise PipelineError(f"slot {slot.name!r}: fill={short(slot.fill, 80, quoted=True)} doesn't fit {output}")

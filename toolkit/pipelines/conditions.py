@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
+from toolkit.escapes import short
 from toolkit.pipelines import fields
 from toolkit.pipelines.check import BadArgumentError, a_number
 from toolkit.pipelines.registry import register
@@ -196,7 +197,9 @@ class OneOf(Branch):
             raise BadArgumentError(f"it takes two chains or more, got {len(branches)}")
         made = cls.checked(branches=branches, weights=weights, name=name)
         if made.weights is not None and len(made.weights) != len(branches):
-            raise BadArgumentError(f"weights must be one for each of {len(branches)} chains, got {weights!r}")
+            raise BadArgumentError(
+                f"weights must be one for each of {len(branches)} chains, got {short(weights, 80, quoted=True)}"
+            )
         return made
 
     @property
@@ -245,11 +248,11 @@ def _weights(name: str, value: Any) -> tuple[float, ...] | None:
     if value is None:
         return None
     if not isinstance(value, Sequence) or isinstance(value, str):
-        raise BadArgumentError(f"{name} must be a list of numbers, got {value!r}")
+        raise BadArgumentError(f"{name} must be a list of numbers, got {short(value, 80, quoted=True)}")
     weights = tuple(a_number(f"a weight of {name}", each, least=0) for each in value)
     if not 0 < sum(weights) < math.inf:
         what = "not all be 0" if not any(weights) else "have a finite sum"
-        raise BadArgumentError(f"{name} must {what}, got {value!r}")
+        raise BadArgumentError(f"{name} must {what}, got {short(value, 80, quoted=True)}")
     return weights
 
 

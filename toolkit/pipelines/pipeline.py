@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeVar
 import pyarrow as pa
 
 from toolkit.errors import PipelineError
+from toolkit.escapes import short
 from toolkit.format.schema import Column
 from toolkit.pipelines.batch_maps import BatchMap, as_batch_map
 from toolkit.pipelines.build import CompiledSlot, compile_slots
@@ -135,7 +136,7 @@ def pipeline(*slots: Slot, batch_maps: Sequence[BatchMap | Callable[..., Any]] =
         PipelineError: Two slots have the same name, or something is no slot.
     """
     if not isinstance(batch_maps, Sequence):
-        raise PipelineError(f"batch_maps takes a list of functions, got {batch_maps!r}")
+        raise PipelineError(f"batch_maps takes a list of functions, got {short(batch_maps, 80, quoted=True)}")
     seen: set[str] = set()
     for item in slots:
         if not isinstance(item, Slot):

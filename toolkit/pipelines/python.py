@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from toolkit.escapes import short
 from toolkit.pipelines import fields
 from toolkit.pipelines.arrays import convert_numbers, owned_array, plain_array
 from toolkit.pipelines.check import BadArgumentError, a_dtype, a_function, a_shape
@@ -130,7 +131,9 @@ class Python(ValueStep):
             if whole.dtype.kind in "biuf":  # a Python int beyond 64 bits is an object
                 made, bad, _ = convert_numbers(wanted, whole[None])
                 if bad.any() or (whole.dtype.kind, wanted.kind) in (("f", "i"), ("f", "u"), ("i", "b"), ("f", "b")):
-                    raise ValueFaultError(i, f"it returned {result!r}, the schema says {wanted.name}")
+                    raise ValueFaultError(
+                        i, f"it returned {short(result, 80, quoted=True)}, the schema says {wanted.name}"
+                    )
                 return made[0]
         if not isinstance(result, (np.ndarray, np.generic)):
             given = type(result).__name__
@@ -149,7 +152,9 @@ def _schema(schema: object) -> tuple[str | None, Shape | None]:
         return None, None
     if isinstance(schema, tuple):
         if len(schema) != 2:
-            raise BadArgumentError(f"a schema is (dtype, shape), a dtype or 'object', got {schema!r}")
+            raise BadArgumentError(
+                f"a schema is (dtype, shape), a dtype or 'object', got {short(schema, 80, quoted=True)}"
+            )
         return a_dtype(schema[0]), a_shape("shape", schema[1])
     return a_dtype(schema, also=("object",)), ()
 

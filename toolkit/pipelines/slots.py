@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from toolkit.errors import PipelineError
+from toolkit.escapes import short
 from toolkit.pipelines import families  # noqa: F401 - its steps are the words
 from toolkit.pipelines.check import BadArgumentError, a_flag, a_text
 from toolkit.pipelines.image.limits import check_limits, check_size
@@ -118,6 +119,7 @@ def slot(
     column: str, *, name: str | None = None, optional: bool = False, fill: Fill = None, sync: str | None = None
 ) -> Slot:
     """Begin a slot that reads `column`; see Slot for the others. Raises PipelineError."""
+    place = f"slot {short(column, 80, quoted=True)}"
     try:
         a_text("column", column)
         for option, value in (("name", name), ("sync", sync)):
@@ -126,11 +128,13 @@ def slot(
         a_flag("optional", optional)
         fill = _fill(fill)
     except BadArgumentError as error:
-        raise PipelineError(f"slot {column!r}: {error}") from None
+        raise PipelineError(f"{place}: {error}") from None
     if sync is not None and (not sync or sync.startswith("#")):
-        raise PipelineError(f"slot {column!r}: sync={sync!r} is how toolkit calls groups of its own: give another text")
+        raise PipelineError(
+            f"{place}: sync={short(sync, 80, quoted=True)} is how toolkit calls groups of its own: give another text"
+        )
     if fill is not None and not optional:
-        raise PipelineError(f"slot {column!r}: fill={fill!r} is only for optional=True")
+        raise PipelineError(f"{place}: fill={short(fill, 80, quoted=True)} is only for optional=True")
     return Slot(column, column if name is None else name, optional, fill, sync)
 
 
@@ -143,7 +147,7 @@ def _fill(value: object) -> Fill:
     if isinstance(value, str):
         return a_text("fill", value)
     if value is not None and not isinstance(value, (bool, int, float)):
-        raise BadArgumentError(f"fill must be a number or a text, got {value!r}")
+        raise BadArgumentError(f"fill must be a number or a text, got {short(value, 80, quoted=True)}")
     return float(value) if isinstance(value, float) else value  # numpy's float64 is a float, and reads otherwise
 
 

@@ -163,7 +163,7 @@ def test_missing_images(commit_rows: Commit, tmp_path: Path) -> None:
     facts = inspect(str(root)).media["image"]
     assert (facts.missing, facts.formats) == (2, {"raw": 2})
     assert inspect(str(root)).first[1].media["image"].document() is None
-    assert verify(root, full=True, decode=True, jobs=1).findings == []
+    assert verify(root, full=True, decode=True, jobs=1).findings == ()
 
 
 @pytest.mark.parametrize("image", [raw(17, 2, 3), raw(18, 2, -3), raw(6, 2, 3, 1), raw(0, 0, 3), raw(24, 2, 3, 4)])
@@ -177,7 +177,7 @@ def test_pixels_that_do_not_fit_their_size(commit_rows: Commit, tmp_path: Path, 
         toolkit.open(root)[1]
     [finding] = verify(root, full=True, decode=True, jobs=1).findings
     assert (finding.kind, finding.row, finding.key) == ("sample", 1, "k1")
-    assert verify(root, full=True, jobs=1).findings == []
+    assert verify(root, full=True, jobs=1).findings == ()
 
 
 @pytest.mark.parametrize("crop", [toolkit.chain(), toolkit.chain().center_crop(8)], ids=["any size", "one size"])

@@ -41,7 +41,7 @@ def test_round_trip(
     ds = toolkit.open(root)
     assert [ds[i] for i in range(len(ds))] == expected
     assert [sample["__key__"] for sample in PureReader(root).samples("train")] == ds.keys()
-    assert verify(root, full=True, jobs=1).findings == []
+    assert verify(root, full=True, jobs=1).findings == ()
     gaps = [name for name, array in columns.items() if is_number(array.type) and array.null_count]
     if gaps:
         with pytest.raises(SampleError, match="the value is missing"):

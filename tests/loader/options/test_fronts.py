@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import toolkit
-from toolkit.errors import UsageError
+from toolkit.errors import NotFoundError, UsageError
 from toolkit.loader.mix.tokens import mix_tokens
 from toolkit.loader.options import fronts as module
 from toolkit.loader.options.fronts import BATCHES, LOADER, MIX, SAMPLES, STREAM, TORCH_WORDS, OptionsOf
@@ -23,6 +23,7 @@ from toolkit.loader.order.order import Shuffle
 from toolkit.loader.tokens import options as tokens_options
 
 ALL = {front.called: front for front in (LOADER, STREAM, MIX, BATCHES, SAMPLES)}
+HUGE = 10**5000  # has no text: Python refuses to write so many digits
 
 WRONG: list[tuple[str, Any, str]] = [
     ("batch_size", 0, "batch_size must be an int of at least 1, got 0"),
@@ -42,6 +43,26 @@ WRONG: list[tuple[str, Any, str]] = [
     ("max_bytes", 1.5, "max_bytes must be a number of bytes or text as in '512MiB', got 1.5"),
     ("max_bytes", 0, "max_bytes must be at least 1, got 0"),
     ("max_bytes", "8M", "'8M' can mean two sizes"),
+    ("max_bytes", -1, "max_bytes must be at least 1, got -1"),
+    ("max_bytes", 10**30, "max_bytes must be a number of bytes below 2**63, got 1000"),
+    ("max_bytes", "ful", "max_bytes: 'ful' is not a size"),
+    ("max_bytes", "", "max_bytes: '' is not a size"),
+    ("max_bytes", HUGE, "max_bytes must be a number of bytes below 2**63, got a int that can't be shown"),
+    ("batch_size", HUGE, "batch_size must be an int of at least 1, below 2**63, got a int"),
+    ("rank", HUGE, "rank must be an int of at least 0, below 2**63, got a int"),
+    ("world_size", HUGE, "world_size must be an int of at least 1, below 2**63, got a int"),
+    ("seq_len", HUGE, "seq_len must be an int of at least 1, below 2**63, got a int"),
+    ("pad_id", HUGE, "pad_id must be an int of at least 0, below 2**63, got a int"),
+    ("hold_timeout", HUGE, "hold_timeout must be a number above 0, got a int"),
+    ("output", HUGE, "output must be one of numpy, torch, jax, got a int"),
+    ("device", HUGE, "is "),
+    ("dtype", HUGE, "dtype must be one of int32, int64, uint16, uint32, got a int"),
+    ("phases", HUGE, "phases must be a list of (steps, batch_size, seq_len), got a int"),
+    ("phases", [(HUGE, 1, 1)], "phases must be (steps, batch_size, seq_len) each, ints"),
+    ("completed_phases", [(HUGE, 1, 1)], "completed_phases must be (steps, batch_size, seq_len) each, ints"),
+    ("sharding", 5, "sharding must be a NamedSharding, or a mapping of one for each column, got 5"),
+    ("weights", "x" * 5000, "weights must be an array or 'balanced', got 'xxx"),
+    ("column", "x" * 5000, "the dataset has no tokens column 'xxx"),
     ("hold_timeout", 0, "hold_timeout must be a number above 0, got 0"),
     ("hold_timeout", float("nan"), "hold_timeout must be a number above 0, got nan"),
     ("hold_timeout", "1", "hold_timeout must be a number above 0, got '1'"),
@@ -68,13 +89,15 @@ WRONG: list[tuple[str, Any, str]] = [
     ("tokenizer", 7, "tokenizer must be a str or a PathLike, got 7"),
     ("exhausted", "stop", "exhausted must be one of drop, repeat, got 'stop'"),
     ("seq_len", 0, "seq_len must be an int of at least 1, got 0"),
-    ("pad_id", 10**30, "pad_id 1000000000000000000000000000000 doesn't fit int32"),
+    ("pad_id", 10**12, "pad_id 1000000000000 doesn't fit int32"),
     ("start_step", -1, "start_step must be an int of at least 0, got -1"),
     ("block_size", 3, "block_size must be an int of at least 16, got 3"),
 ]
 
 
-@pytest.mark.parametrize(("name", "value", "says"), WRONG)
+@pytest.mark.parametrize(
+    ("name", "value", "says"), WRONG, ids=[f"{place}-{name}" for place, (name, *_) in enumerate(WRONG)]
+)
 def test_a_wrong_value_is_refused_in_the_same_words_everywhere(
     fronts: dict[str, Callable[..., Any]], name: str, value: Any, says: str
 ) -> None:
@@ -84,6 +107,12 @@ def test_a_wrong_value_is_refused_in_the_same_words_everywhere(
         with pytest.raises(UsageError) as caught:
             fronts[called](**{name: value})
         assert says in str(caught.value)
+
+
+def test_a_tokenizer_that_is_not_there_is_the_options(fronts: dict[str, Callable[..., Any]]) -> None:
+    for called in ("a token stream", "a mix"):
+        with pytest.raises(NotFoundError, match=r"^tokenizer: no tokenizer file at 'nowhere"):
+            fronts[called](tokenizer="nowhere.json")
 
 
 def test_options_that_some_refused_mean_the_same_everywhere(fronts: dict[str, Callable[..., Any]]) -> None:

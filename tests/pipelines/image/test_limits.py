@@ -95,3 +95,13 @@ def test_words_take_nothing_that_kernels_refuse() -> None:
                 assert bounds[0] <= argument.least < argument.most <= bounds[1], (word, name)
             compared += 1
     assert compared >= 30
+
+
+@pytest.mark.parametrize("sides", [{"size": 65535}, {"size": 32768}, {"top": 40000, "bottom": 30000}, {"left": 65535}])
+def test_padding_that_no_picture_has_room_for(sides: dict[str, int]) -> None:
+    with pytest.raises(PipelineError, match=r"65535|32767"):
+        slot("image").decode_image().pad(**sides)
+    assert slot("image").decode_image().pad(32767).steps
+    assert slot("image").decode_image().pad(top=65534).steps
+    with pytest.raises(PipelineError, match=r"step 3 pad.*sides of at most 65535 pixels"):
+        slot("image").decode_image().resize((60000, 1)).pad(3000)

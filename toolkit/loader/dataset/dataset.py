@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from toolkit.errors import UsageError
+from toolkit.escapes import listed, plain
 from toolkit.format.manifest import Manifest
 from toolkit.format.pin import read_table
 from toolkit.format.reader import Verify
@@ -87,10 +88,11 @@ class Dataset:
         return self._samples.read(self.selection.row(row))
 
     def __repr__(self) -> str:
-        names = ", ".join(column.name for column in self._columns)
+        names = listed(column.name for column in self._columns)
         view = f", view {self.view[:12]}" if self.is_view else ""
         return (
-            f"<toolkit.Dataset {self.split}: {len(self)} samples, columns {names}, pin {short_pins(self.pins)}{view}>"
+            f"<toolkit.Dataset {plain(self.split)}: {len(self)} samples, columns {names}, "
+            f"pin {short_pins(self.pins)}{view}>"
         )
 
     def __reduce__(self) -> tuple[Any, ...]:

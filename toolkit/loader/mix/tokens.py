@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolkit.errors import UsageError, did_you_mean
+from toolkit.escapes import short
 from toolkit.loader.engine.stats import LoaderStats
 from toolkit.loader.mix.plan import MixPlan
 from toolkit.loader.options.fronts import MIX
@@ -206,7 +207,7 @@ def _check_weights(datasets: Mapping[str, Dataset], weights: Mapping[str, float]
         if name not in weights:
             raise UsageError(f"dataset {name!r} has no weight: give one to each")
         if isinstance(weights[name], bool) or not isinstance(weights[name], Real):
-            raise UsageError(f"the weight of {name!r} must be a number, got {weights[name]!r}")
+            raise UsageError(f"the weight of {name!r} must be a number, got {short(weights[name], 80, quoted=True)}")
         try:
             float(weights[name])
         except OverflowError:

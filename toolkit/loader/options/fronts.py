@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any, Generic, TypeVar, cast, get_type_hints
 
 from toolkit.errors import UsageError, did_you_mean
+from toolkit.escapes import short
 from toolkit.loader.options.keywords import (
     BatchesKeywords,
     LoaderKeywords,
@@ -110,7 +111,7 @@ def check_options(front: OptionsOf[_Keywords], given: _Keywords) -> _Keywords:
     asked, options = cast("dict[str, Any]", given), front.options
     for name in asked:
         if name not in options:
-            raise UsageError(f"{front.called} takes no {name}={_instead(front, name)}")
+            raise UsageError(f"{front.called} takes no {short(name, 80)}={_instead(front, name)}")
     values = {name: asked[name] if name in asked else front.default(name) for name in options}
     for name, value in asked.items():
         options[name].check(value)

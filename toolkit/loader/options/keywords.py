@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 from toolkit.errors import UsageError
+from toolkit.escapes import short
 from toolkit.loader.options.option import Option
 from toolkit.loader.outputs.registry import named
 from toolkit.memory.sizes import parse_bytes
@@ -29,14 +30,30 @@ __all__ = [
 ]
 
 _LEAST_BLOCK = 16
+_MOST_BYTES = (1 << 63) - 1
 _DTYPES = ("int32", "int64", "uint16", "uint32")
+
+
+def _shown(value: object) -> str:
+    return short(value, 80, quoted=True)
 
 
 def _check_bytes(name: str, value: Any) -> None:
     if isinstance(value, bool) or not isinstance(value, int | str):
-        raise UsageError(f"{name} must be a number of bytes or text as in '512MiB', got {value!r}")
-    if parse_bytes(value) < 1:
-        raise UsageError(f"{name} must be at least 1, got {value!r}")
+        raise UsageError(f"{name} must be a number of bytes or text as in '512MiB', got {_shown(value)}")
+    if isinstance(value, int) and value > _MOST_BYTES:
+        raise UsageError(f"{name} must be a number of bytes below 2**63, got {_shown(value)}")
+    try:
+        least = value if isinstance(value, int) else parse_bytes(value)
+    except UsageError as error:
+        raise UsageError(f"{name}: {error}") from error
+    if least < 1:
+        raise UsageError(f"{name} must be at least 1, got {_shown(value)}")
+
+
+def _check_sharding(name: str, value: Any) -> None:
+    if isinstance(value, int | float):  # JAX, which isn't imported here, has the last word
+        raise UsageError(f"{name} must be a NamedSharding, or a mapping of one for each column, got {_shown(value)}")
 
 
 def _check_output(name: str, value: Any) -> None:
@@ -46,28 +63,31 @@ def _check_output(name: str, value: Any) -> None:
 
 def _check_weights(name: str, value: Any) -> None:
     if isinstance(value, str) and value != "balanced":
-        raise UsageError(f"{name} must be an array or 'balanced', got {value!r}")
+        raise UsageError(f"{name} must be an array or 'balanced', got {_shown(value)}")
 
 
 def _check_dtype(name: str, value: Any) -> None:
     try:
         dtype = np.dtype(value)
-    except TypeError:
+    except (TypeError, ValueError):  # a number of too many digits
         dtype = np.dtype(object)
     if dtype.name not in _DTYPES:
-        raise UsageError(f"{name} must be one of {', '.join(_DTYPES)}, got {value!r}")
+        raise UsageError(f"{name} must be one of {', '.join(_DTYPES)}, got {_shown(value)}")
     if not dtype.isnative:
         raise UsageError(f"{name} must be in this machine's byte order, got {dtype.str!r}: {dtype.name!r}")
 
 
 def _check_phases(name: str, value: Any) -> None:
     if not isinstance(value, Sequence) or isinstance(value, str):
-        raise UsageError(f"{name} must be a list of (steps, batch_size, seq_len), got {value!r}")
+        raise UsageError(f"{name} must be a list of (steps, batch_size, seq_len), got {_shown(value)}")
     for place, one in enumerate(value):
         numbers = list(one) if isinstance(one, Sequence) else []
-        if len(numbers) != 3 or not all(isinstance(n, int) and not isinstance(n, bool) and n >= 1 for n in numbers):
+        if len(numbers) != 3 or not all(
+            isinstance(n, int) and not isinstance(n, bool) and 1 <= n < 1 << 63 for n in numbers
+        ):
             raise UsageError(
-                f"{name} must be (steps, batch_size, seq_len) each, ints of at least 1, got {one!r} as number {place}"
+                f"{name} must be (steps, batch_size, seq_len) each, ints of at least 1, got {_shown(one)} as number "
+                f"{place}"
             )
 
 
@@ -189,6 +209,7 @@ class _PlacedKeywords(TypedDict, total=False):
             "JAX arrays of the global batch, of which each process reads what its devices hold, in place of rank and "
             "world_size. A NamedSharding of the batch axis for all columns, or a mapping of one for each; of a token "
             "stream, one for (rows, seq_len).",
+            check=_check_sharding,
         ),
     ]
 

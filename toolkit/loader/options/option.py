@@ -12,6 +12,7 @@ from toolkit.escapes import short
 
 __all__ = ["Declared", "Option"]
 
+_MOST = (1 << 63) - 1  # of what counts something
 _SHOWN = 80  # characters of a value that an error shows
 
 
@@ -72,7 +73,8 @@ class Declared:
         words = [word for kind in self.types for word in get_args(kind) if get_origin(kind) is Literal]
         hint = did_you_mean(value, words) if isinstance(value, str) else ""
         hint = next((f" {said}" for strange, said in option.hints if _same(strange, value)), hint)
-        wanted = " or ".join(self._wanted(kind) for kind in self.types if kind is not NoneType)
+        beyond = ", below 2**63" if isinstance(value, int) and value > _MOST else ""
+        wanted = " or ".join(self._wanted(kind, beyond) for kind in self.types if kind is not NoneType)
         got = short(value, _SHOWN, quoted=True)
         raise UsageError(f"{self.name} must be {wanted}, got {got}{'.' if hint else ''}{hint}")
 
@@ -85,12 +87,13 @@ class Declared:
         if kind is bool or isinstance(value, bool):
             return kind is bool and isinstance(value, bool)
         if kind is int:
-            return isinstance(value, int) and (option.least is None or value >= option.least)
+            return isinstance(value, int) and (option.least is None or option.least <= value <= _MOST)
         if kind is float:
-            return isinstance(value, int | float) and (option.above is None or value > option.above)
+            counted = isinstance(value, float) or (isinstance(value, int) and value <= _MOST)
+            return counted and (option.above is None or value > option.above)
         return isinstance(value, get_origin(kind) or kind)
 
-    def _wanted(self, kind: Any) -> str:
+    def _wanted(self, kind: Any, beyond: str) -> str:
         option = self.option
         if get_origin(kind) is Literal:
             words = get_args(kind)
@@ -98,7 +101,7 @@ class Declared:
         if kind is bool:
             return "True or False"
         if kind is int:
-            return "an int" if option.least is None else f"an int of at least {option.least}"
+            return "an int" if option.least is None else f"an int of at least {option.least}{beyond}"
         if kind is float:
             return "a number" if option.above is None else f"a number above {option.above:g}"
         return f"a {getattr(kind, '__name__', kind)}"

@@ -7,8 +7,11 @@ import sys
 from collections.abc import Mapping
 
 from toolkit.errors import UsageError
+from toolkit.escapes import short
 
 __all__ = ["find_ranks"]
+
+_DIGITS = 18
 
 
 def find_ranks(
@@ -50,10 +53,10 @@ def find_ranks(
 
 def _pair(environment: Mapping[str, str], rank_name: str, size_name: str) -> tuple[int, int]:
     texts = environment.get(rank_name), environment.get(size_name)
-    if texts[0] is None or texts[1] is None or not texts[0].isdecimal() or not texts[1].isdecimal():
-        said = " and ".join(f"{name}={environment.get(name)!r}" for name in (rank_name, size_name))
+    if not all(text is not None and text.isdecimal() and len(text) <= _DIGITS for text in texts):
+        said = " and ".join(f"{name}={short(environment.get(name), quoted=True)}" for name in (rank_name, size_name))
         raise UsageError(f"the environment has {said}: set both to whole numbers, or say rank= and world_size=")
-    rank, world_size = int(texts[0]), int(texts[1])
+    rank, world_size = int(texts[0] or 0), int(texts[1] or 0)
     if rank >= world_size:
         raise UsageError(f"the environment has {rank_name}={rank} and {size_name}={world_size}: ranks count from 0")
     return rank, world_size

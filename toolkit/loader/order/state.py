@@ -11,6 +11,7 @@ from toolkit.escapes import short
 from toolkit.loader.order.order import ORDER_VERSION
 
 __all__ = [
+    "MOST",
     "Cursor",
     "Run",
     "check_state",
@@ -23,7 +24,7 @@ __all__ = [
 ]
 
 _FORMAT = 2
-_MOST = (1 << 62) - 1  # an epoch, a step
+MOST = (1 << 62) - 1  # an epoch, a step
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,12 +146,12 @@ def same_value(one: object, other: object) -> bool:
 
 def checked_epoch(epoch: object) -> int:
     """Return an epoch. Raises UsageError: it is no int from 0 on, or too large."""
-    if not isinstance(epoch, int) or isinstance(epoch, bool) or not 0 <= epoch <= _MOST:
-        raise UsageError(f"an epoch is a whole number from 0 to {_MOST}, got {short(epoch, quoted=True)}")
+    if not isinstance(epoch, int) or isinstance(epoch, bool) or not 0 <= epoch <= MOST:
+        raise UsageError(f"an epoch is a whole number from 0 to {MOST}, got {short(epoch, quoted=True)}")
     return int(epoch)
 
 
-def whole_number(state: Mapping[str, Any], name: str, most: int = _MOST) -> int:
+def whole_number(state: Mapping[str, Any], name: str, most: int = MOST) -> int:
     """Return a state's field. Raises UsageError: it is no int from 0 to `most`."""
     value = state[name]
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= most:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from toolkit.escapes import plain, short
 from toolkit.loader.outputs.registry import every, watch
 from toolkit.loader.outputs.values import each_inside
 
@@ -159,7 +160,7 @@ class Batch(MovableBatch[Origin]):
 
     def __repr__(self) -> str:
         of = f" epoch {self._origin.epoch}, {len(self._origin.rows):,} samples" if self._origin else ""
-        columns = [f"{name} {_described(values)}" for name, values in self.items()]
+        columns = [f"{plain(short(name, 40))} {_described(values)}" for name, values in self.items()]
         more = [f"{len(columns) - _SHOWN_COLUMNS} more"] if len(columns) > _SHOWN_COLUMNS else []
         return f"<toolkit.Batch{of}: {', '.join([*columns[:_SHOWN_COLUMNS], *more])}>"
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from toolkit.errors import UsageError, did_you_mean
+from toolkit.escapes import short
 from toolkit.loader.outputs import kinds
 from toolkit.loader.outputs.spec import OutputSpec
 from toolkit.plugins import Plugin, PluginKind, find_plugin, plugin_names
@@ -50,7 +51,8 @@ def named(name: object) -> OutputSpec:
     plugin = find_plugin(PluginKind.OUTPUT, name) if isinstance(name, str) else None
     if plugin is None:
         known = known_names()
-        raise UsageError(f"output must be one of {', '.join(known)}, got {name!r}.{did_you_mean(str(name), known)}")
+        hint = did_you_mean(name, known) if isinstance(name, str) else ""
+        raise UsageError(f"output must be one of {', '.join(known)}, got {short(name, 80, quoted=True)}.{hint}")
     return load_output(plugin)
 
 
@@ -101,7 +103,7 @@ def placed(spec: OutputSpec, output: object, *, device: Any = None, sharding: An
             continue
         taker = next(one for one in every() if option in one.options)
         if not (taker.options[option].implies and isinstance(output, str) and output == DEFAULT):
-            raise UsageError(taker.options[option].refusal.format(value=str(value), output=output))
+            raise UsageError(taker.options[option].refusal.format(value=short(value, 80), output=output))
         spec = taker
     return spec
 

@@ -13,6 +13,7 @@ from toolkit._native.shards.body import READ_RANGE
 from toolkit._native.tokens.gather import TokenShard
 from toolkit._native.tokens.run import TokenRun
 from toolkit.errors import CorruptShardError, UsageError
+from toolkit.escapes import listed, short
 from toolkit.format.layout import FixedLayout, ListLayout, column_layouts
 from toolkit.format.reader import ShardReader, read_failure
 from toolkit.format.schema import Column, Kind, TokenEncoding
@@ -227,8 +228,8 @@ def _tokens_column(dataset: Dataset, name: str | None) -> Column:
         found = [column for column in found if column.name == name]
     if len(found) == 1:
         return found[0]
-    names = ", ".join(f"{column.name} ({column.kind.value})" for column in dataset.columns)
+    names = listed(f"{column.name} ({column.kind.value})" for column in dataset.columns)
     if not found:
-        asked = "no tokens column" if name is None else f"no tokens column {name!r}"
+        asked = "no tokens column" if name is None else f"no tokens column {short(name, 80, quoted=True)}"
         raise UsageError(f"the dataset has {asked}; it has {names}. Pack texts with --tokenizer")
     raise UsageError(f"the dataset has several tokens columns ({names}): say column=")

@@ -122,7 +122,8 @@ class StepStream(Front[TokenBatch]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise UsageError(
-            "a token stream doesn't pickle: pickle its datasets and its state_dict(), and make it where they arrive"
+            f"a {type(self).__name__} doesn't pickle: pickle its datasets and its state_dict(), and make it where they "
+            "arrive"
         )
 
     @abstractmethod

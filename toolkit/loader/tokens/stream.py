@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from toolkit.errors import UsageError
+from toolkit.errors import NotFoundError, UsageError
+from toolkit.escapes import short
 from toolkit.loader.dataset.views import short_pins
 from toolkit.loader.engine.stats import LoaderStats
 from toolkit.loader.tokens.filler import Columns, StreamFiller
@@ -91,7 +92,7 @@ class TokenStream(StepStream):
         rows = last.rows if batch_size is None else batch_size * each
         length = last.seq_len if seq_len is None else seq_len
         if min(rows, length) < 1:
-            raise UsageError(f"seq_len and batch_size must be at least 1, got {seq_len!r} and {batch_size!r}")
+            raise UsageError(f"seq_len and batch_size must be at least 1, got {short(seq_len)} and {short(batch_size)}")
         return self._schedule.steps_per_epoch(type(last)(None, rows, length))
 
     def _datasets_text(self) -> str:
@@ -132,7 +133,10 @@ def check_fit(options: StreamOptions, run: OpenRun) -> None:
     if options.longest > run.tokens and options.fit is None:
         raise UsageError(f"seq_len {options.longest} is more than the {run.tokens} tokens there are")
     if tokenizer is not None:
-        given = load_tokenizer(tokenizer).encoding.tokenizer
+        try:
+            given = load_tokenizer(tokenizer).encoding.tokenizer
+        except NotFoundError as error:
+            raise NotFoundError(f"tokenizer: {error}") from error
         if given != encoding.tokenizer:
             raise UsageError(
                 f"the dataset was packed with {_named(encoding.tokenizer)}, and {os.fspath(tokenizer)!r} is "

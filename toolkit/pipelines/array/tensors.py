@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from toolkit.escapes import short
 from toolkit.pipelines import fields
 from toolkit.pipelines.arrays import array_from_bytes, array_from_list, read_npy
 from toolkit.pipelines.check import BadArgumentError, a_shape
@@ -20,7 +21,7 @@ __all__ = ["Array", "Npy"]
 def _one_open(name: str, value: object) -> Shape:
     sizes = a_shape(name, value)
     if sizes.count(None) > 1:
-        raise BadArgumentError(f"only one size of an array can be None, got {value!r}")
+        raise BadArgumentError(f"only one size of an array can be None, got {short(value, 80, quoted=True)}")
     return sizes
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from toolkit.escapes import short
 from toolkit.pipelines import fields
 from toolkit.pipelines.check import BadArgumentError, a_number, a_pair
 from toolkit.pipelines.image.image_step import PixelStep, colours
@@ -27,14 +28,14 @@ def _around(name: str, value: object, middle: float, least: float) -> object:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         value = a_number(name, value)
         if value < 0:
-            raise BadArgumentError(f"{name} must be 0 or more, got {value!r}")
+            raise BadArgumentError(f"{name} must be 0 or more, got {short(value, 80, quoted=True)}")
         return max(least, middle - value), middle + value
     return value
 
 
 def _channels(name: str, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value not in (1, 3):
-        raise BadArgumentError(f"{name} must be 1 or 3, got {value!r}")
+        raise BadArgumentError(f"{name} must be 1 or 3, got {short(value, 80, quoted=True)}")
     return value
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 from toolkit.errors import did_you_mean
+from toolkit.escapes import short
 from toolkit.pipelines.check import BadArgumentError, a_number
 from toolkit.pipelines.image.image_step import FinishStep, pixels
 from toolkit.pipelines.registry import register
@@ -41,9 +42,9 @@ class Normalize(FinishStep):
         if isinstance(mean, str):
             if mean not in _STATISTICS:
                 known = f"{', '.join(_STATISTICS)}.{did_you_mean(mean, _STATISTICS)}"
-                raise BadArgumentError(f"no statistics are called {mean!r}; known: {known}")
+                raise BadArgumentError(f"no statistics are called {short(mean, 80, quoted=True)}; known: {known}")
             if std is not None:
-                raise BadArgumentError(f"{mean!r} brings its own std: leave std out")
+                raise BadArgumentError(f"{short(mean, 80, quoted=True)} brings its own std: leave std out")
             return cls(*_STATISTICS[mean])
         if std is None:
             raise BadArgumentError("means need a std: normalize(mean, std)")
@@ -128,6 +129,7 @@ class ToHwc(_ToLayout):
 def _statistics(name: str, values: Sequence[float]) -> tuple[float, ...]:
     if not isinstance(values, Sequence) or len(values) not in (1, 3, 4):
         raise BadArgumentError(
-            f"{name} must have three values in a tuple or list, one a channel (1 for gray, 4 for rgba), got {values!r}"
+            f"{name} must have three values in a tuple or list, one a channel (1 for gray, 4 for rgba), got "
+            f"{short(values, 80, quoted=True)}"
         )
     return tuple(a_number(name, value) for value in values)

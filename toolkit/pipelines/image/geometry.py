@@ -10,6 +10,7 @@ import enum
 from typing import Protocol, Self
 
 from toolkit._native.image.program import MAX_SIDE
+from toolkit.escapes import short
 from toolkit.pipelines import fields
 from toolkit.pipelines.check import BadArgumentError, a_size, an_int
 from toolkit.pipelines.image.image_step import PixelStep, pixels
@@ -98,8 +99,9 @@ class Resize(_Resizing):
     def of(cls, size: tuple[int, int], *, filter: str = "bilinear") -> Self:
         """Take both sides in one."""
         if isinstance(size, int) and not isinstance(size, bool):
+            side = short(size)
             raise BadArgumentError(
-                f"a size is (height, width), got {size!r}: say resize(({size}, {size})), or resize_short({size}), "
+                f"a size is (height, width), got {side}: say resize(({side}, {side})), or resize_short({side}), "
                 "which keeps the proportions"
             )
         height, width = a_size(size, most=MAX_SIDE)
@@ -303,11 +305,13 @@ class Pad(PixelStep):
     ) -> Self:
         """Take one size for all sides, or one for each."""
         made = cls.checked(top=top, left=left, bottom=bottom, right=right, fill=fill)
+        if max(made.top + made.bottom, made.left + made.right) >= MAX_SIDE:
+            raise BadArgumentError(f"with its padding a side has at most {MAX_SIDE} pixels: pad less")
         if size is None:
             return made
         if made.top or made.left or made.bottom or made.right:
             raise BadArgumentError("give one size for all sides, or top, left, bottom and right")
-        side = an_int("size", size, least=0, most=MAX_SIDE)
+        side = an_int("size", size, least=0, most=(MAX_SIDE - 1) // 2)
         return cls(side, side, side, side, made.fill)
 
     def after(self, state: State) -> State:

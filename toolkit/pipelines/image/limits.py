@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from toolkit._native.image.program import MAX_DEPTH, MAX_OPS
+from toolkit._native.image.program import MAX_DEPTH, MAX_OPS, MAX_SIDE
 from toolkit.pipelines.conditions import Branch
 from toolkit.pipelines.image.decode_step import DecodeImage
 from toolkit.pipelines.image.image_step import PixelStep
@@ -46,10 +46,16 @@ def _check_size(step: Step, before: State, most: int) -> State:
     after = step.after(before)
     if after.kind is ValueKind.PIXELS and after.shape is not None:
         height, width, _ = after.shape
+        if max(height or 0, width or 0) > MAX_SIDE:
+            raise MisfitError(f"sides of at most {MAX_SIDE} pixels", _size_text(height, width), "make it smaller")
         if height is not None and width is not None and height * width > most:
             fix = "make it smaller, or allow more with decode_image(max_pixels=)"
             raise MisfitError(f"at most {most} pixels", f"{height} x {width}", fix)
     return after
+
+
+def _size_text(*sides: int | None) -> str:
+    return " x ".join("any" if side is None else str(side) for side in sides)
 
 
 def _passes(steps: Sequence[Step]) -> int:

@@ -6,6 +6,7 @@ import codecs
 import json
 from typing import Any
 
+from toolkit.escapes import short
 from toolkit.pipelines import fields
 from toolkit.pipelines.check import BadArgumentError
 from toolkit.pipelines.registry import register
@@ -19,7 +20,9 @@ def _encoding(name: str, value: Any) -> str:
     try:
         " ".encode(value)  # more than a look-up: "hex" is a codec, and none of text
     except (LookupError, TypeError, ValueError):  # ValueError: a zero byte or a lone surrogate in its name
-        raise BadArgumentError(f"Python knows no encoding {value!r}: utf-8, latin-1, utf-16 …") from None
+        raise BadArgumentError(
+            f"Python knows no encoding {short(value, 80, quoted=True)}: utf-8, latin-1, utf-16 …"
+        ) from None
     return str(value)
 
 

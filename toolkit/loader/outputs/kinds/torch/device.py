@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from toolkit.errors import UsageError
+from toolkit.escapes import short
 from toolkit.loader.outputs.kinds.torch.arrays import convert
 from toolkit.loader.outputs.kinds.torch.page_locked import CopyEvent, HeldCopies, PageLocked
 from toolkit.loader.outputs.values import convert_columns, each_inside
@@ -30,7 +31,9 @@ def device_arrays(device: Any) -> MovedArrays | CopiedArrays | None:
     try:
         wanted = torch.device(device)
     except (RuntimeError, TypeError) as error:
-        raise UsageError(f"device={device!r} is no device of torch: {str(error).splitlines()[0]}") from error
+        raise UsageError(
+            f"device={short(device, 80, quoted=True)} is no device of torch: {short(error, 240).splitlines()[0]}"
+        ) from error
     if wanted.type == "cpu":
         return None
     if wanted.type == "cuda":
