@@ -256,7 +256,7 @@ def test_a_function_takes_the_options_of_its_command(name: str) -> None:
 def test_functions_give_what_the_commands_print(photos: Path, tmp_path: Path) -> None:
     place = shutil.copytree(photos, tmp_path / "flowers")
     result = toolkit.verify(place, full=True, decode=True)
-    assert (result.ok, result.samples, result.findings) == (True, 12, [])
+    assert (result.ok, result.samples, result.findings) == (True, 12, ())
     held = toolkit.inspect(place, split="val")
     assert (held.samples, held.labels["label"].top[0].name) == (12, "cat")
     assert toolkit.inspect_labels(place).pin == held.pin

@@ -29,8 +29,10 @@ ENDS = {
     "an iterator that lives": "it = iter(loader(kind)); next(it)",
     "in a cycle": "class A: pass\na = A(); a.me, a.it = a, iter(loader(kind)); next(a.it); del a",
     "in another module": "kept = sys.modules.get('torch') or threading\nkept.kept = it = iter(loader(kind)); next(it)",
-    "daemons in their loops": "def go():\n for batch in loader(kind): pass\n"
-    "for _ in range(3): threading.Thread(target=go, daemon=True).start()\ntime.sleep(0.2)",
+    # All of them in their loops: what other libraries open a dataset with may abort where a daemon is stopped in it.
+    "daemons in their loops": "ready = threading.Barrier(4)\n"
+    "def go():\n for number, batch in enumerate(loader(kind)): number or ready.wait()\n"
+    "for _ in range(3): threading.Thread(target=go, daemon=True).start()\nready.wait()\ntime.sleep(0.2)",
     "a thread that goes on": "made = loader(kind)\ndef go():\n it = iter(made)\n for _ in range(30): next(it)\n"
     " time.sleep(0.3)\n for _ in range(30): next(it)\n made.close()\nthreading.Thread(target=go).start()",
     "a handler that goes on": "it = iter(loader(kind)); next(it)\n"
