@@ -223,3 +223,19 @@ class OutputContract:
     def collect(self) -> None:
         gc.collect()
         self.spec.collector()()
+
+
+class ListsContract(OutputContract):
+    """What an output `lists` must do, wherever it comes from: arrays as lists of lists of Python's own numbers."""
+
+    name = "lists"
+    shares = False
+
+    def kind(self) -> type:
+        return list
+
+    def numbers(self, made: Any, dtype: str) -> np.ndarray:
+        return np.array(made)
+
+    def same(self, made: Any, wanted: np.ndarray, dtype: str = "") -> None:
+        assert made == wanted.tolist()

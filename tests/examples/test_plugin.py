@@ -9,12 +9,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from contracts.output import OutputContract
+from contracts.output import ListsContract
 from contracts.source import Bad, SourceContract
 from contracts.step import SAMPLES, StepContract
 from made_plugins import EXAMPLE, install, install_example
@@ -57,18 +57,8 @@ class TestNoise(StepContract):
 
 
 @pytest.mark.usefixtures("installed")
-class TestLists(OutputContract):
-    name = "lists"
-    shares = False
-
-    def kind(self) -> type:
-        return list
-
-    def numbers(self, made: Any, dtype: str) -> np.ndarray:
-        return np.array(made)
-
-    def same(self, made: Any, wanted: np.ndarray, dtype: str = "") -> None:
-        assert made == wanted.tolist()
+class TestLists(ListsContract):
+    """The example's."""
 
 
 def write_rows(path: Path, rows: int, start: int = 0) -> None:

@@ -9,9 +9,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import numpy as np
 import pytest
-from contracts.output import OutputContract
+from contracts.output import ListsContract
 from made_plugins import OUTPUT, install
 
 import toolkit
@@ -42,18 +41,8 @@ def lists(site: Path) -> None:
 
 
 @pytest.mark.usefixtures("lists")
-class TestLists(OutputContract):
-    name = "lists"
-    shares = False
-
-    def kind(self) -> type:
-        return list
-
-    def numbers(self, made: Any, dtype: str) -> np.ndarray:
-        return np.array(made)
-
-    def same(self, made: Any, wanted: np.ndarray, dtype: str = "") -> None:
-        assert made == wanted.tolist()
+class TestLists(ListsContract):
+    """One that another package adds."""
 
 
 def test_it_is_found_behind_the_others(site: Path) -> None:

@@ -6,11 +6,9 @@ import contextlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
-from contracts.output import OutputContract
+from contracts.output import ListsContract
 
 import toolkit
 from toolkit.errors import UsageError
@@ -67,19 +65,7 @@ def lists(tmp_path: Path) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("lists")
-class TestLists(OutputContract):
-    name = "lists"
-    shares = False
-
-    def kind(self) -> type:
-        return list
-
-    def numbers(self, made: Any, dtype: str) -> np.ndarray:
-        return np.array(made)
-
-    def same(self, made: Any, wanted: np.ndarray, dtype: str = "") -> None:
-        assert made == wanted.tolist()
-
+class TestLists(ListsContract):
     def test_it_is_one_of_the_known(self, packed: Path) -> None:
         assert registry.names() == ["numpy", "torch", "jax", "lists"]
         ds = toolkit.open(packed, split="val", columns=["label"])

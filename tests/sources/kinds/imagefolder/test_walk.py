@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import socket
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from command import unprivileged
 from pictures import encode, picture
 
 from toolkit.errors import SourceError, StorageError
@@ -22,8 +22,6 @@ from toolkit.sources.kinds.imagefolder.scan import (
 )
 from toolkit.sources.kinds.imagefolder.walk import Met, walk_images
 from toolkit.sources.reject import Reject
-
-NOBODY = 65534
 
 
 def put(root: Path | str, name: str, content: bytes = b"x") -> None:
@@ -297,24 +295,6 @@ def test_path_too_long_for_the_system(tmp_path: Path) -> None:
     os.close(folder)
     with pytest.raises(StorageError, match="name too long"):
         scan_imagefolder(tmp_path)
-
-
-@contextmanager
-def unprivileged() -> Iterator[str]:
-    """Yield a folder, empty and open to all; inside, permissions count even if the tests run as root."""
-    root = tempfile.mkdtemp()  # not tmp_path: nobody but its owner may enter that
-    os.chmod(root, 0o777)
-    before = os.geteuid()
-    try:
-        if before == 0:
-            os.seteuid(NOBODY)
-        yield root
-    finally:
-        if before == 0:
-            os.seteuid(0)
-        for folder, _, _ in os.walk(root):
-            os.chmod(folder, 0o777)
-        shutil.rmtree(root)
 
 
 @pytest.mark.parametrize(
