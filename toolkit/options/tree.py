@@ -68,8 +68,9 @@ def read_tree(text: str, name: str) -> Tree:
         raise UsageError(f"{where}: {_problem(error)}") from error
     except RecursionError as error:
         raise UsageError(f"{name}: nested too deeply") from error
-    except ValueError as error:  # a date such as 2024-13-45
-        raise UsageError(f"{name}: {error}") from error
+    except (ValueError, OverflowError) as error:  # "\\U00110000", which PyYAML hands to chr()
+        line = loader.get_mark().line + 1
+        raise UsageError(f"{name}:{line}: a character in quotes is not one of Unicode's ({error})") from error
     return Tree(value, lines)
 
 
@@ -81,7 +82,7 @@ def _value(loader: _Loader, node: Any, path: _Path, lines: dict[_Path, int]) -> 
             items.append(_value(loader, item, (*path, number), lines))
         return items
     if not isinstance(node, yaml.MappingNode):
-        return loader.construct_object(node)
+        return _scalar(loader, node)
     entries: dict[Any, Any] = {}
     for key_node, value_node in node.value:
         key = _key(loader, key_node)
@@ -99,8 +100,15 @@ def _key(loader: _Loader, node: Any) -> Hashable:
     if node.tag == "tag:yaml.org,2002:merge" or not isinstance(node, yaml.ScalarNode):
         what = "merge key <<" if isinstance(node, yaml.ScalarNode) else "list or mapping as a key"
         raise yaml.MarkedYAMLError(problem=f"a {what} is not read", problem_mark=node.start_mark)
-    key: Hashable = loader.construct_object(node)
+    key: Hashable = _scalar(loader, node)
     return key
+
+
+def _scalar(loader: _Loader, node: Any) -> Any:
+    try:
+        return loader.construct_object(node)
+    except ValueError as error:  # a date such as 2024-13-45
+        raise yaml.MarkedYAMLError(problem=f"{node.value!r}: {error}", problem_mark=node.start_mark) from error
 
 
 def _line(node: Any) -> int:
