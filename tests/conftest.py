@@ -23,7 +23,7 @@ import pytest
 from PIL import Image
 
 from toolkit.format.commit import Transaction
-from toolkit.format.manifest import LabelCounts, Manifest, Split, TableRef
+from toolkit.format.manifest import LabelCounts, Manifest, Split
 from toolkit.format.media import IMAGE_TYPE
 from toolkit.format.schema import (
     FORMAT_VERSION,
@@ -35,7 +35,7 @@ from toolkit.format.schema import (
     label_column,
 )
 from toolkit.format.shard import ShardWriter
-from toolkit.format.tables import encode_label_table, encode_schema_table, encode_shard_table, sha256
+from toolkit.format.tables import encode_label_table, encode_schema_table, sha256
 from toolkit.pack.job import OnExisting, PackJob, PackResult
 from toolkit.pack.run import pack
 from toolkit.storage.local import LocalStore
@@ -131,10 +131,8 @@ def _commit(
                     writer.abort()  # nothing behind close()
                 name_on_disk = f"{name}-{number:06d}-{record.sha256.hex()[:16]}.arrow"
                 records.append(replace(record, path=transaction.publish_shard(shard, name_on_disk)))
-            rows = sum(record.rows for record in records)
-            table = transaction.add_table(encode_shard_table(records))
             made[name] = Split(
-                rows=rows,
+                rows=sum(record.rows for record in records),
                 bytes=sum(record.file_bytes for record in records),
                 labels={
                     column: LabelCounts(
@@ -142,7 +140,7 @@ def _commit(
                     )
                     for column, seen in labels.items()
                 },
-                tables=(TableRef(sha256=table, shards=len(records), rows=rows),),
+                tables=transaction.add_shard_tables(records),
             )
         for names in classes.values():
             transaction.add_table(encode_label_table(names))
@@ -150,6 +148,7 @@ def _commit(
             "format": FORMAT_VERSION,
             "requires": (),
             "columns": columns,
+            "derived": (),
             "schema": transaction.add_table(encode_schema_table(schema)),
             "splits": made,
             "options": {},

@@ -92,7 +92,7 @@ def _files(version: Version) -> set[str]:
     manifest = version.manifest
     files = {f"{MANIFESTS}/{version.pin}.json", *(f"{TABLES}/{digest}.arrow" for digest in manifest.table_hashes)}
     for split in manifest.splits:
-        files.update(read_index(version, split).paths.to_pylist())
+        files.update(read_index(version, split).paths())
     return files
 
 

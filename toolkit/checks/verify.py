@@ -18,7 +18,7 @@ from toolkit._native.shards.body import CHUNK_BYTES, READ_OK
 from toolkit.checks.arguments import argument, check_flags, progress_of, whole
 from toolkit.checks.verify_samples import KeyLog, SampleChecks
 from toolkit.errors import CorruptShardError, NotFoundError, StorageError
-from toolkit.format.layout import batch_shape, column_layouts
+from toolkit.format.layout import column_layouts
 from toolkit.format.pin import resolve
 from toolkit.format.reader import ShardReader, read_failure
 from toolkit.format.schema import KEY, Kind
@@ -125,7 +125,7 @@ def verify(
         try:
             for (check, shard), found in zip(work, pool.map(lambda item: item[0].shard(item[1]), work), strict=True):
                 findings += found
-                done += int(check.dataset.index.shard_bytes[shard])
+                done += check.dataset.index.shard(shard).file_bytes
                 told(done, total)
         except BaseException:
             cancelled.set()  # the pool waits for running shards: let them end at the next sample
@@ -190,7 +190,7 @@ class _SplitCheck:
         self.dataset = dataset
         self._store = dataset.stored.parts[0].version.store
         self._layouts = column_layouts(dataset.schema)
-        self._shape = batch_shape(dataset.schema)
+        self._shape = dataset.stored.parts[0].shape
         classes = {name: len(names) for name, names in dataset.class_names.items()}
         self._full = None if keys is None else SampleChecks(dataset.columns, classes, keys, dataset.split)
         self._max_pixels = max_pixels
@@ -205,25 +205,22 @@ class _SplitCheck:
         index = self.dataset.index
         try:
             reader = ShardReader(self._store, index, shard, self._shape)
+            reader.check_nonbody()
         except CorruptShardError as error:
             return [self._finding(shard, "file", str(error))]
         except StorageError as error:
             return [self._finding(shard, "file", str(error), kind="storage")]
         findings: list[Finding] = []
-        tokens = 0
         if self._full or self._decoded:
             checks = {name: _value_check(held, self._max_pixels or 0) for name, held in self._decoded.items()}
-            for batch in range(int(index.shard_first_batch[shard]), int(index.shard_first_batch[shard + 1])):
+            for batch in index.shard(shard).batches:
                 records = self._records(reader, shard, batch, findings)
                 if records is not None:
-                    tokens += self._full.tokens(records) if self._full else 0
                     findings += self._samples(reader, shard, batch, records, checks)
         if self._full and not findings:
             findings += self._file_hash(shard)
         if self._full and not findings:
             what = frame_fault(self._store, index, shard, self.dataset.schema)
-            if what is None and tokens != index.shard_tokens[shard]:
-                what = f"it holds {tokens} tokens, its shard table says {index.shard_tokens[shard]}"
             if what is not None:
                 findings.append(self._finding(shard, "file", f"shard {reader.path}: {what}"))
         return findings
@@ -239,20 +236,19 @@ class _SplitCheck:
 
     def _records(self, reader: ShardReader, shard: int, batch: int, findings: list[Finding]) -> pa.RecordBatch | None:
         """Return the rows of a record batch; None, and findings, where they aren't what was packed."""
-        index = self.dataset.index
-        number = batch - int(index.shard_first_batch[shard])
+        info = self.dataset.index.batch(batch)
         try:
             body = reader.body(batch)
         except CorruptShardError as error:
-            findings.append(self._finding(shard, f"record batch {number}", str(error)))
+            findings.append(self._finding(shard, f"record batch {info.number}", str(error)))
             return None
         before = len(findings)
         piece = np.empty(CHUNK_BYTES, np.uint8)
-        for start in range(0, int(index.batch_body_bytes[batch]), CHUNK_BYTES):
-            status, chunk = body.read(start, piece[: int(index.batch_body_bytes[batch]) - start])
+        for start in range(0, info.body_bytes, CHUNK_BYTES):
+            status, chunk = body.read(start, piece[: info.body_bytes - start])
             if status != READ_OK:
-                place = f"record batch {number}, chunk {chunk}"
-                offset = int(index.batch_offset[batch] + index.batch_metadata_bytes[batch]) + start
+                place = f"record batch {info.number}, chunk {chunk}"
+                offset = info.body_offset + start
                 message = f"shard {reader.path}, file bytes from {offset}: {read_failure(status, chunk)}"
                 findings.append(self._finding(shard, place, message))
         if self._cancelled.is_set():
@@ -266,20 +262,20 @@ class _SplitCheck:
             records.validate(full=True)
         except DamagedValueError as error:
             findings += self._bad_samples(shard, batch) or [
-                self._finding(shard, f"record batch {number}", f"shard {reader.path}: {read_failure(*error.args)}")
+                self._finding(shard, f"record batch {info.number}", f"shard {reader.path}: {read_failure(*error.args)}")
             ]
             return None
         except pa.ArrowException as error:
             text = f"shard {reader.path}: not valid Arrow data: {error}"
-            findings.append(self._finding(shard, f"record batch {number}", text))
+            findings.append(self._finding(shard, f"record batch {info.number}", text))
             return None
         return records
 
     def _bad_samples(self, shard: int, batch: int) -> list[Finding]:
         """Name the samples that can't be read."""
-        index = self.dataset.index
+        info = self.dataset.index.batch(batch)
         found = []
-        for row in range(int(index.batch_start[batch]), int(index.batch_start[batch + 1])):
+        for row in range(info.start, info.start + info.rows):
             try:
                 self.dataset.check_row(row)
             except CorruptShardError as error:
@@ -294,7 +290,7 @@ class _SplitCheck:
         records: pa.RecordBatch,
         checks: Mapping[str, Callable[[pa.StructScalar], str | None]],
     ) -> Iterator[Finding]:
-        first = int(self.dataset.index.batch_start[batch])
+        first = self.dataset.index.batch(batch).start
         keys = records.column(KEY).to_pylist()
         for fault in self._full.look(records, first) if self._full else ():
             row, key = first + fault.row, keys[fault.row]
@@ -313,17 +309,18 @@ class _SplitCheck:
         return f"shard {reader.path}, row {row}, key {key!r}"
 
     def _file_hash(self, shard: int) -> list[Finding]:
+        info = self.dataset.index.shard(shard)
         digest = hashlib.sha256()
         try:
-            for piece in pieces(self._store, self.dataset.index.shard_path(shard), _READ_BYTES):
+            for piece in pieces(self._store, info.path, _READ_BYTES):
                 if self._cancelled.is_set():
                     break
                 digest.update(piece)
         except (NotFoundError, StorageError) as error:
             return [self._finding(shard, "file", str(error), kind="storage")]
-        if digest.digest() == self.dataset.index.sha256[shard].as_py():
+        if digest.digest() == info.sha256:
             return []
-        text = f"shard {self.dataset.index.shard_path(shard)}: its sha256 isn't the one that it was packed with"
+        text = f"shard {info.path}: its sha256 isn't the one that it was packed with"
         return [self._finding(shard, "file", text)]
 
     def _finding(
@@ -339,7 +336,7 @@ class _SplitCheck:
             kind=kind,
             message=message,
             split=self.dataset.split,
-            shard=self.dataset.index.shard_path(shard),
+            shard=self.dataset.index.shard(shard).path,
             place=place,
             row=row,
             key=key,

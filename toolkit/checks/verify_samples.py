@@ -71,10 +71,6 @@ class SampleChecks:
         with self._lock:
             self.rows += records.num_rows
 
-    def tokens(self, records: pa.RecordBatch) -> int:
-        """Return how many tokens the rows have, of all columns."""
-        return sum(len(records.column(name).values) for name in self._tokens)
-
     def labels_fault(self, column: str, counts: LabelCounts) -> str | None:
         """Compare what was counted of a label column with what the manifest says."""
         seen = self._labels[column]

@@ -6,15 +6,16 @@ Order: shards (temporary name, fsync, rename), tables, manifests/<pin>.json, the
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Self
 
 from toolkit.errors import ExistsError, NotFoundError, StorageError, UsageError
-from toolkit.format.manifest import Manifest, encode_manifest
+from toolkit.format.manifest import MOST_SHARDS, Manifest, TableRef, encode_manifest
 from toolkit.format.names import DROPPED_JOURNAL, FOLDERS, LOCK, is_temporary, is_top_level
 from toolkit.format.pin import JOURNAL, MANIFEST, MANIFESTS, REPORTS, SHARDS, TABLES
-from toolkit.format.tables import sha256
+from toolkit.format.shard import ShardRecord
+from toolkit.format.tables import encode_shard_table, sha256
 from toolkit.storage.store import TEMPORARY_PREFIX, Entry, NewObject, NoObjectError, WritableStore
 
 __all__ = ["Transaction", "locked", "remove_temporaries"]
@@ -106,6 +107,21 @@ class Transaction:
         digest = sha256(data)
         self._publish(f"{TABLES}/{digest}.arrow", data)
         return digest
+
+    def add_shard_tables(self, records: Sequence[ShardRecord]) -> tuple[TableRef, ...]:
+        """Write the tables of a split's shards, in the order of its rows; return what the manifest says of them."""
+        runs = [records[first : first + MOST_SHARDS] for first in range(0, len(records), MOST_SHARDS)]
+        return tuple(
+            TableRef(
+                sha256=self.add_table(encode_shard_table(run)),
+                shards=len(run),
+                batches=sum(len(record.batches) for record in run),
+                rows=sum(record.rows for record in run),
+                bytes=sum(record.file_bytes for record in run),
+                tokens=sum(record.tokens for record in run),
+            )
+            for run in runs
+        )
 
     def commit(self, manifest: Manifest, reports: dict[str, bytes]) -> str:
         """Make `manifest` the current version; return its pin. `reports` (suffix -> bytes) are not hashed.

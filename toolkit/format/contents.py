@@ -5,14 +5,14 @@ Whoever opens a version gets its classes, schema and shards from here: what come
 
 from __future__ import annotations
 
-import numpy as np
 import pyarrow as pa
 
 from toolkit.errors import CorruptTableError
-from toolkit.format.contract import index_fault, schema_fault
-from toolkit.format.manifest import Split
+from toolkit.format.contract import schema_fault, table_fault
+from toolkit.format.index import ShardIndex
+from toolkit.format.manifest import TableRef
 from toolkit.format.pin import Version, read_table
-from toolkit.format.tables import ShardIndex, parse_label_table, parse_schema_table, parse_shard_tables
+from toolkit.format.tables import ShardTable, parse_label_table, parse_schema_table, parse_shard_table
 
 __all__ = ["read_classes", "read_index", "read_schema"]
 
@@ -37,31 +37,39 @@ def read_schema(version: Version) -> pa.Schema:
     """Return the schema of every shard. Raises CorruptTableError, StorageError."""
     digest = version.manifest.schema
     schema = parse_schema_table(read_table(version, digest), digest)
-    fault = schema_fault(schema, version.manifest.columns)
+    fault = schema_fault(schema, version.manifest.columns, version.manifest.derived)
     if fault is not None:
         raise _contradiction(version, fault)
     return schema
 
 
 def read_index(version: Version, split: str) -> ShardIndex:
-    """Return the shards of a split. Raises CorruptTableError, StorageError."""
-    facts = version.manifest.splits[split]
-    index = parse_shard_tables([(ref.sha256, read_table(version, ref.sha256)) for ref in facts.tables])
-    fault = index_fault(index) or _sums_fault(facts, index)
-    if fault is not None:
-        raise _contradiction(version, f"split {split!r}: {fault}")
-    return index
+    """Return the shards of a split. Reads nothing: its tables raise CorruptTableError, StorageError when they are."""
+    refs = version.manifest.splits[split].tables
+
+    def read(number: int) -> ShardTable:
+        ref = refs[number]
+        table = parse_shard_table(read_table(version, ref.sha256), ref.sha256)
+        fault = _sums_fault(ref, table) or table_fault(table)
+        if fault is not None:
+            raise _contradiction(version, f"split {split!r}, table {ref.sha256}: {fault}")
+        return table
+
+    return ShardIndex(refs, read)
 
 
-def _sums_fault(facts: Split, index: ShardIndex) -> str | None:
-    """Say which sum of the manifest isn't that of the shard tables, or None."""
-    ends = np.concatenate(([0], np.cumsum(index.table_shards, dtype=np.int64)))
-    rows = np.diff(index.batch_start[index.shard_first_batch[ends]])
-    for ref, shards, held in zip(facts.tables, index.table_shards, rows.tolist(), strict=True):
-        if (ref.shards, ref.rows) != (shards, held):
-            return f"table {ref.sha256} has {shards} shards and {held} rows, not {ref.shards} and {ref.rows}"
-    held_bytes = int(index.shard_bytes.sum())
-    return None if facts.bytes == held_bytes else f"{facts.bytes} bytes, its shard tables say {held_bytes}"
+def _sums_fault(ref: TableRef, table: ShardTable) -> str | None:
+    """Say which number of the manifest isn't that of the shard table, or None."""
+    for what, said, held in (
+        ("shards", ref.shards, table.shards),
+        ("record batches", ref.batches, table.batches),
+        ("rows", ref.rows, int(table.batch_start[-1])),
+        ("tokens", ref.tokens, int(table.batch_token_start[-1])),
+        ("bytes", ref.bytes, int(table.shard_bytes.sum())),
+    ):
+        if said != held:
+            return f"it has {held} {what}, the manifest says {said}"
+    return None
 
 
 def _contradiction(version: Version, what: str) -> CorruptTableError:

@@ -16,10 +16,21 @@ from toolkit.errors import UsageError
 from toolkit.format.arrays import value_offsets
 from toolkit.format.layout import column_layouts
 from toolkit.format.media import stored_medium
-from toolkit.format.schema import DIGEST, DIGEST_BYTES, KEY, Column, Kind, token_type
-from toolkit.format.tables import ShardIndex
+from toolkit.format.schema import (
+    DIGEST,
+    DIGEST_BYTES,
+    KEY,
+    Column,
+    Derived,
+    Kind,
+    derived_type,
+    is_own_name,
+    stored_order,
+    token_type,
+)
+from toolkit.format.tables import ShardTable
 
-__all__ = ["MOST_BYTES", "MOST_ROWS", "columns_fault", "index_fault", "schema_fault"]
+__all__ = ["MOST_BYTES", "MOST_ROWS", "columns_fault", "schema_fault", "table_fault"]
 
 MOST_ROWS = 1 << 48  # of a version; sums of them, and their products with small numbers, stay in an int64
 MOST_BYTES = 1 << 60
@@ -32,19 +43,27 @@ _TEXT = (pa.string(), pa.large_string())
 _BYTES = (pa.binary(), pa.large_binary())
 
 
-def columns_fault(columns: Sequence[Column]) -> str | None:
+def columns_fault(columns: Sequence[Column], derived: Sequence[Derived]) -> str | None:
     """Check the columns of a manifest by themselves."""
     names = [column.name for column in columns]
     for column in columns:
         fault = _column_fault(column)
         if fault is not None:
             return f"column {column.name!r}: {fault}"
-        if column.name in (KEY, DIGEST, "") or "\0" in column.name or names.count(column.name) > 1:
+        if not column.name or is_own_name(column.name) or "\0" in column.name or names.count(column.name) > 1:
             return f"no column can be called {column.name!r} here"
+    made = [one.name for one in derived]
+    for one in derived:
+        if one.of not in names:
+            return f"the derived column {one.name!r} is of no column"
+        if not one.what or "\0" in one.what or made.count(one.name) > 1:
+            return f"no derived column can be called {one.name!r} here"
     return None
 
 
 def _column_fault(column: Column) -> str | None:
+    if column.kind is Kind.UNKNOWN:  # whatever else is said of it, it is read by its type
+        return None
     if (column.label_table is not None) != (column.kind is Kind.LABEL):
         return f"a column of kind {column.kind.value} has {'a' if column.label_table else 'no'} label table"
     if column.tokens is not None and column.kind is not Kind.TOKENS:
@@ -62,11 +81,15 @@ def _column_fault(column: Column) -> str | None:
     return None
 
 
-def schema_fault(schema: pa.Schema, columns: Sequence[Column]) -> str | None:
+def schema_fault(schema: pa.Schema, columns: Sequence[Column], derived: Sequence[Derived]) -> str | None:
     """Check the schema of the shards against the columns of the manifest."""
     names = [column.name for column in columns]
-    if schema.names != [KEY, DIGEST, *names]:
-        return f"its columns {', '.join(names)} are not those of the schema table"
+    made = [one.name for one in derived]
+    if sorted(schema.names) != sorted([KEY, DIGEST, *names, *made]):
+        return f"its columns {', '.join([*names, *made])} are not those of the schema table"
+    *small, large = stored_order(columns, {name: schema.field(name).type for name in names})
+    if schema.names != [KEY, DIGEST, *small[0], *small[1], *made, *large]:
+        return f"the columns of the schema table have another order than shards: {', '.join(schema.names)}"
     if not all(schema.field(i).equals(field) for i, field in enumerate(_OWN)):
         return f"{KEY} is not utf8 or {DIGEST} not fixed_size_binary({DIGEST_BYTES}), both never null"
     try:
@@ -77,6 +100,10 @@ def schema_fault(schema: pa.Schema, columns: Sequence[Column]) -> str | None:
         field = schema.field(column.name)
         if not _fits(column, field):
             return f"column {column.name!r} is of kind {column.kind.value}, and its type {field.type}"
+    for one in derived:
+        known = derived_type(one, columns)
+        if known is not None and schema.field(one.name).type != known:
+            return f"the derived column {one.name!r} is {schema.field(one.name).type}, not {known}"
     return None
 
 
@@ -105,38 +132,52 @@ def _fits(column: Column, field: pa.Field) -> bool:
     return True
 
 
-def index_fault(index: ShardIndex) -> str | None:
-    """Check the paths and numbers of a split's shard tables; all shards at once, since there may be a million."""
-    fault = _paths_fault(index.paths)
+def table_fault(table: ShardTable) -> str | None:
+    """Check the paths and numbers of a shard table; all its shards at once, since there may be thousands."""
+    fault = _paths_fault(table.paths)
     if fault is not None:
         return fault
-    size, owner = index.shard_bytes, index.batch_shard
-    offset, head, body = index.batch_offset, index.batch_metadata_bytes, index.batch_body_bytes
+    size, owner = table.shard_bytes, table.batch_shard
+    offset, metadata, body = table.batch_offset, table.batch_metadata_bytes, table.batch_body_bytes
     file_bytes = size[owner]
-    outside = (offset < _MAGIC_BYTES) | (offset > file_bytes) | (head < _ALIGNMENT) | (body < 0)
-    outside |= (head > file_bytes - offset) | (body > file_bytes - offset - head)
+    outside = (offset < _MAGIC_BYTES) | (offset > file_bytes) | (metadata < _ALIGNMENT) | (body < 0)
+    outside |= (metadata > file_bytes - offset) | (body > file_bytes - offset - metadata)
     alike = owner[1:] == owner[:-1]
     for wrong, shard_of, what in (
         ((size < _MAGIC_BYTES) | (size > MOST_BYTES), None, "its bytes can't be"),
-        ((index.shard_tokens < 0) | (index.shard_tokens > size // _TOKEN_BYTES), None, "its tokens can't be"),
+        ((table.shard_tokens < 0) | (table.shard_tokens > size // _TOKEN_BYTES), None, "its tokens can't be"),
         (outside, owner, "a record batch lies outside of it"),
-        ((offset | head) % _ALIGNMENT != 0, owner, f"a record batch lies at no multiple of {_ALIGNMENT} bytes"),
+        ((offset | metadata) % _ALIGNMENT != 0, owner, f"a record batch lies at no multiple of {_ALIGNMENT} bytes"),
         (
-            (index.batch_rows < 0) | (index.batch_rows > body // _ROW_BYTES),
+            (table.batch_rows < 0) | (table.batch_rows > body // _ROW_BYTES),
             owner,
             "a record batch can't have so many rows",
         ),
-        (alike & ((offset + head + body)[:-1] > offset[1:]), owner, "two record batches lie over each other"),
+        (
+            (table.batch_tokens < 0) | (table.batch_tokens > body // _TOKEN_BYTES),
+            owner,
+            "a record batch can't have so many tokens",
+        ),
+        (
+            (table.batch_head_bytes < 0) | (table.batch_head_bytes > body),
+            owner,
+            "the head of a record batch is no part of its body",
+        ),
+        (alike & ((offset + metadata + body)[:-1] > offset[1:]), owner, "two record batches lie over each other"),
     ):
         if wrong.any():
             place = int(np.argmax(wrong))
-            return f"shard {index.shard_path(place if shard_of is None else int(shard_of[place]))}: {what}"
+            return f"shard {table.shard_path(place if shard_of is None else int(shard_of[place]))}: {what}"
     if float(size.sum(dtype=np.float64)) > MOST_BYTES:
         return f"its shards have more than {MOST_BYTES} bytes"
-    held = np.diff(index.batch_start[index.shard_first_batch])
-    if (held != index.shard_rows).any():
-        shard = int(np.argmax(held != index.shard_rows))
-        return f"shard {index.shard_path(shard)}: {index.shard_rows[shard]} rows, its record batches {held[shard]}"
+    for what, said, starts in (
+        ("rows", table.shard_rows, table.batch_start),
+        ("tokens", table.shard_tokens, table.batch_token_start),
+    ):
+        held = np.diff(starts[table.shard_first_batch])
+        if (held != said).any():
+            shard = int(np.argmax(held != said))
+            return f"shard {table.shard_path(shard)}: {said[shard]} {what}, its record batches {held[shard]}"
     return None
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import xxhash
 
 from toolkit.format.arrays import truths, valid_rows, value_offsets
-from toolkit.format.schema import DIGEST
+from toolkit.format.schema import KEY, is_own_name
 
 __all__ = ["sample_digests"]
 
@@ -27,10 +27,13 @@ _Encoder = Callable[[int], Iterable[bytes | memoryview]]
 
 
 def sample_digests(batch: pa.RecordBatch) -> list[bytes]:
-    """Return 16 digest bytes for each row of `batch`; a digest column in it is left out."""
+    """Return 16 digest bytes for each row of `batch`, whose columns have the order of shards.
+
+    A digest column, and derived ones, are left out.
+    """
     columns: list[tuple[bytes, _Encoder]] = []
     for field, array in zip(batch.schema, batch.columns, strict=True):
-        if field.name != DIGEST:
+        if field.name == KEY or not is_own_name(field.name):
             name = field.name.encode()
             columns.append((_U32(len(name)) + name, _encoder(array)))
     digests = []

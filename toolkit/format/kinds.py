@@ -8,7 +8,10 @@ __all__ = ["Kind"]
 
 
 class Kind(enum.Enum):
-    """What a column means to a loader; the Arrow type says how it is stored."""
+    """What a column means to a loader; the Arrow type says how it is stored.
+
+    UNKNOWN is never written: it is what any other word of a manifest is read as.
+    """
 
     IMAGE = "image"
     LABEL = "label"
@@ -19,3 +22,8 @@ class Kind(enum.Enum):
     JSON = "json"
     BYTES = "bytes"
     VALUE = "value"
+    UNKNOWN = "unknown"
+
+    @classmethod
+    def _missing_(cls, value: object) -> Kind | None:
+        return cls.UNKNOWN if isinstance(value, str) else None

@@ -6,12 +6,14 @@ Arrow writes buffers depth first: validity, then offsets, then data, children be
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+
+from toolkit.format.schema import Column, Kind, stored_order
 
 __all__ = [
     "BatchShape",
@@ -101,24 +103,55 @@ class BatchShape:
     Attributes:
         buffers: How many buffers there are.
         empty: Numbers of those that have no bytes: validity of columns, and of items in them, that are never null.
+        head: Number of the first buffer behind the head: the first data of large columns; None without any.
+        tokens: (number, width) of the buffers that hold ids of tokens columns.
     """
 
     buffers: int
     empty: NDArray[np.int32]
+    head: int | None
+    tokens: tuple[tuple[int, int], ...]
+
+    def head_bytes(self, buffers: NDArray[np.int64], body_bytes: int) -> int:
+        """Return where the head of a body ends, from int64 (n, 2): start and length of each buffer."""
+        return body_bytes if self.head is None else int(buffers[self.head, 0])
+
+    def token_count(self, buffers: NDArray[np.int64]) -> int:
+        """Return how many tokens a body with those buffers has."""
+        return sum(int(buffers[number, 1]) // width for number, width in self.tokens)
 
 
-def batch_shape(schema: pa.Schema) -> BatchShape:
-    """Return the shape of the record batches. Raises TypeError as column_layouts()."""
+def batch_shape(schema: pa.Schema, columns: Sequence[Column]) -> BatchShape:
+    """Return the shape of the record batches of those columns. Raises TypeError as column_layouts()."""
     counter = iter(range(1 << 30))
+    kinds = {column.name: column.kind for column in columns}
+    large = stored_order(columns, {name: schema.field(name).type for name in kinds})[2]
     empty: list[int] = []
+    tokens: list[tuple[int, int]] = []
+    head = None
     for field in schema:
         layout = _layout(field.type, counter, ())
+        if head is None and field.name in large:
+            head = _first_data(layout)
+        if kinds.get(field.name) is Kind.TOKENS and isinstance(layout, ListLayout):
+            ids = layout.child
+            tokens += [(ids.data, ids.width)] if isinstance(ids, FixedLayout) else []
         while not field.nullable and len(layout.validity):
             empty.append(int(layout.validity[-1]))
             if not isinstance(layout, ListLayout):
                 break
             field, layout = field.type.value_field, layout.child
-    return BatchShape(next(counter), np.array(empty, np.int32))
+    return BatchShape(next(counter), np.array(empty, np.int32), head, tuple(tokens))
+
+
+def _first_data(layout: Layout) -> int | None:
+    """Return the number of the first buffer that is neither validity nor offsets; None without one."""
+    if isinstance(layout, StructLayout):
+        found = (_first_data(child) for child in layout.children.values())
+        return next((number for number in found if number is not None), None)
+    if isinstance(layout, ListLayout):
+        return _first_data(layout.child)
+    return None if isinstance(layout, NullLayout) else layout.data
 
 
 def takes_bytes(dtype: pa.DataType) -> bool:

@@ -9,32 +9,37 @@ import msgspec
 
 from toolkit.errors import CorruptTableError, FormatError
 from toolkit.format.contract import MOST_BYTES, MOST_ROWS, columns_fault
-from toolkit.format.schema import FORMAT_VERSION, Column, Hash, Kind
+from toolkit.format.schema import FORMAT_VERSION, Column, Derived, Hash, Kind
 from toolkit.format.tables import sha256
 
-__all__ = ["LabelCounts", "Manifest", "Split", "TableRef", "encode_manifest", "parse_manifest"]
+__all__ = ["MOST_SHARDS", "LabelCounts", "Manifest", "Split", "TableRef", "encode_manifest", "parse_manifest"]
+
+MOST_SHARDS = 4096  # of a shard table: it is read as a whole
 
 _KNOWN_FEATURES: frozenset[str] = frozenset()
 _Rows = Annotated[int, msgspec.Meta(ge=0, le=MOST_ROWS)]
 _Bytes = Annotated[int, msgspec.Meta(ge=0, le=MOST_BYTES)]
 
 
-class TableRef(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A shard table: tables/<sha256>.arrow, and what it adds up to."""
+class TableRef(msgspec.Struct, frozen=True, kw_only=True):
+    """A shard table: tables/<sha256>.arrow, and what it adds up to; `bytes` are those of its shards."""
 
     sha256: Hash
     shards: _Rows
+    batches: _Rows
     rows: _Rows
+    bytes: _Bytes
+    tokens: _Rows
 
 
-class LabelCounts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class LabelCounts(msgspec.Struct, frozen=True, kw_only=True):
     """How often each class of a label column occurs in a split, by id; `missing` counts nulls."""
 
     counts: tuple[_Rows, ...]
     missing: _Rows
 
 
-class Split(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Split(msgspec.Struct, frozen=True, kw_only=True):
     """A split: its rows, bytes of shards, class counts by label column, and its shard tables in row order."""
 
     rows: _Rows
@@ -43,13 +48,14 @@ class Split(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     tables: tuple[TableRef, ...]
 
 
-class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A version of a dataset.
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    """A version of a dataset. Keys that aren't known here were ignored when it was read.
 
     Attributes:
         format: Version of the format.
         requires: Features a reader must know; an unknown one is refused by name.
-        columns: The columns in order, without __key__ and __digest__.
+        columns: The columns in the user's order, without __key__, __digest__ and derived ones.
+        derived: The derived columns, in the order of shards.
         schema: sha256 of the schema table: an Arrow file without rows that has the shards' schema.
         splits: Splits by name.
         options: The options that shaped the samples.
@@ -60,6 +66,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     format: int
     requires: tuple[str, ...]
     columns: tuple[Column, ...]
+    derived: tuple[Derived, ...]
     schema: Hash
     splits: dict[str, Split]
     options: dict[str, object]
@@ -78,6 +85,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 class _Version(msgspec.Struct):
     format: int
     requires: tuple[str, ...] = ()
+    derived: object = None
 
 
 # Made here, not where they are used: msgspec learns a type when it first meets it, and a second thread that meets it
@@ -110,10 +118,14 @@ def parse_manifest(data: bytes, name: str) -> Manifest:
         unknown = sorted(set(version.requires) - _KNOWN_FEATURES)
         if unknown:
             raise FormatError(f"{name} requires {', '.join(unknown)}, unknown here: install a newer toolkit")
+        if version.derived is None:
+            raise FormatError(
+                f"{name} is of a toolkit from before format {FORMAT_VERSION} was settled: pack the dataset again"
+            )
         manifest = _MANIFEST.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise CorruptTableError(f"{name} isn't a manifest of format {FORMAT_VERSION}: {error}") from error
-    fault = columns_fault(manifest.columns) or _sums_fault(manifest)
+    fault = columns_fault(manifest.columns, manifest.derived) or _sums_fault(manifest)
     if fault is not None:
         raise CorruptTableError(f"{name} contradicts itself: {fault}")
     return manifest
@@ -124,8 +136,12 @@ def _sums_fault(manifest: Manifest) -> str | None:
     labels = {column.name for column in manifest.columns if column.kind is Kind.LABEL}
     for name, split in manifest.splits.items():
         rows = sum(table.rows for table in split.tables)
-        if split.rows != rows:
-            return f"split {name!r} has {split.rows} rows, its shard tables {rows}"
+        nbytes = sum(table.bytes for table in split.tables)
+        if (split.rows, split.bytes) != (rows, nbytes):
+            return f"split {name!r} has {split.rows} rows and {split.bytes} bytes, its shard tables {rows} and {nbytes}"
+        most = max((table.shards for table in split.tables), default=0)
+        if most > MOST_SHARDS:
+            return f"split {name!r} has a table of {most} shards, and {MOST_SHARDS} are the most"
         if set(split.labels) != labels:
             return f"split {name!r} counts the labels of {sorted(split.labels)}, the label columns are {sorted(labels)}"
         for column, one in split.labels.items():

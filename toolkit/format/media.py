@@ -19,6 +19,7 @@ __all__ = [
     "IMAGE",
     "IMAGE_TYPE",
     "RAW_IMAGE_TYPE",
+    "Fact",
     "StoredForm",
     "StoredMedium",
     "add_medium",
@@ -59,6 +60,21 @@ class StoredForm:
 
 
 @dataclass(frozen=True, slots=True)
+class Fact:
+    """What is known of a value without decoding it, and is stored in a derived column.
+
+    Attributes:
+        what: Its name: the column is called __<column>.<what>__.
+        version: Of the way it is found, from 1: another one may mean something else by it.
+        type: Its Arrow type.
+    """
+
+    what: str
+    version: int
+    type: pa.DataType
+
+
+@dataclass(frozen=True, slots=True)
 class StoredMedium:
     """How a medium is stored.
 
@@ -67,12 +83,14 @@ class StoredMedium:
         plural: What its values are called in messages.
         forms: Every form. The first one takes the source's own bytes, and is that of the encoding "keep".
         form_in: Returns the form of values in an encoding, or raises UsageError: no such encoding.
+        facts: What is stored of each value beside it.
     """
 
     kind: Kind
     plural: str
     forms: tuple[StoredForm, ...]
     form_in: Callable[[str], StoredForm]
+    facts: tuple[Fact, ...] = ()
 
     @property
     def source_form(self) -> StoredForm:
@@ -115,4 +133,10 @@ def _image_form(encoding: str) -> StoredForm:
     return _PIXELS if ImageEncoding.parse(encoding).encoding is Encoding.RAW else _FILE
 
 
-IMAGE = add_medium(StoredMedium(Kind.IMAGE, "images", (_FILE, _PIXELS), _image_form))
+_FACTS = (
+    Fact("height", 1, pa.int32()),
+    Fact("width", 1, pa.int32()),
+    Fact("orientation", 1, pa.int8()),
+    Fact("format", 1, pa.string()),
+)
+IMAGE = add_medium(StoredMedium(Kind.IMAGE, "images", (_FILE, _PIXELS), _image_form, _FACTS))

@@ -1,4 +1,4 @@
-"""Open one shard for reading: identity and non-body hash checked, bodies mapped and left to checked copies."""
+"""Open one shard for reading: messages checked by their hash when they are needed, bodies left to checked copies."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import hashlib
 import numpy as np
 
 from toolkit._native.shards.body import (
+    CHUNK_BYTES,
     READ_CRC,
     READ_FAULT,
     READ_ITEMS,
@@ -19,17 +20,18 @@ from toolkit._native.shards.body import (
 )
 from toolkit.errors import CorruptShardError, NotFoundError, UsageError, did_you_mean
 from toolkit.escapes import short
+from toolkit.format.index import BatchInfo, ShardIndex
 from toolkit.format.layout import BatchShape
 from toolkit.format.message import BatchMessage, parse_batch_message
 from toolkit.format.shard import SUMS_KEY
-from toolkit.format.tables import ShardIndex
 from toolkit.storage.mapped import ShardFile
 from toolkit.storage.store import NoObjectError, Store, local_path_of
 
 __all__ = ["ShardReader", "Verify", "read_failure"]
 
-_PIECE_BYTES = 1 << 20
 _ALIGNMENT = 8
+_PIECE_BYTES = 1 << 20
+_WANTED_BYTES = 1 << 17  # of a head, asked for together with its message: what a page fault would read at once
 
 _FAILURES = {
     READ_CRC: "a chunk's bytes have another CRC32C than when they were packed",
@@ -67,10 +69,10 @@ def read_failure(status: int, chunk: int) -> str:
 class ShardReader:
     """An open shard. Owns its map for as long as it or one of its bodies is alive; safe from any thread.
 
-    The file is checked when it is opened (size, sha256 of all bytes outside bodies); what lies in bodies is checked as
-    it is copied. The descriptor is not kept: a shard that was replaced or removed by name still delivers what was
-    planned, and one that was rewritten in place is noticed by check_identity(). When `identity` changed otherwise, what
-    was checked before proves nothing any more: the shard is to be opened anew.
+    Its size is checked when it is opened, and a record batch's message when that record batch is first asked for; what
+    lies in bodies is checked as it is copied. The descriptor is not kept: a shard that was replaced or removed by name
+    still delivers what was planned, and one that was rewritten in place is noticed by check_identity(). When `identity`
+    changed otherwise, what was checked before proves nothing any more: the shard is to be opened anew.
     """
 
     def __init__(
@@ -81,33 +83,42 @@ class ShardReader:
         The index is one that was checked (toolkit.format.contents).
 
         Raises:
-            CorruptShardError: It is missing, has another size, or other metadata than when it was packed.
+            CorruptTableError: The table that names it can't be read.
+            CorruptShardError: It is missing, or has another size than when it was packed.
             StorageError: The file system refuses.
             UsageError: The store has no local files.
         """
-        self.path = index.shard_path(shard)
+        self._info = info = index.shard(shard)
+        self.path = info.path
         self._index = index
         self._shape = shape
         self._remember = verify is Verify.TOUCH
-        self._first = int(index.shard_first_batch[shard])
-        self._last = int(index.shard_first_batch[shard + 1])
-        expected = int(index.shard_bytes[shard])
         with self._open(local_path_of(store, self.path)) as file:
-            if file.bytes != expected:
-                raise self._corrupt(f"it has {file.bytes} bytes, packed were {expected}")
+            if file.bytes != info.file_bytes:
+                raise self._corrupt(f"it has {file.bytes} bytes, packed were {info.file_bytes}")
             self.identity = file.identity
-            self._messages = self._read_nonbody(file, expected, index.nonbody_sha256[shard].as_py())
             self._map = file.map()
         self._bodies: dict[int, Body] = {}
 
     def body(self, batch: int) -> Body:
-        """Return the body of record batch number `batch` of the split (not of the shard)."""
-        body = self._bodies.get(batch)
-        return body if body is not None else self._bodies.setdefault(batch, self._parse(batch))
+        """Return the body of record batch number `batch` of the split (not of the shard).
 
-    def message(self, batch: int) -> bytes:
-        """Return the checked metadata message of record batch number `batch` of the split."""
-        return self._messages[batch - self._first]
+        Raises:
+            CorruptShardError: Its message isn't the one that was packed, or contradicts the shard table.
+        """
+        body = self._bodies.get(batch)
+        return body if body is not None else self._bodies.setdefault(batch, self._trusted(self._index.batch(batch)))
+
+    def check_nonbody(self) -> None:
+        """Raise CorruptShardError unless all bytes outside of bodies are as they were packed: other tools read them."""
+        digest, position = hashlib.sha256(), 0
+        bodies = [(batch.body_offset, batch.body_bytes) for batch in map(self._index.batch, self._info.batches)]
+        for offset, length in (*bodies, (self._info.file_bytes, 0)):
+            for start in range(position, offset, _PIECE_BYTES):  # of any length, in a file with holes
+                digest.update(self._read(start, min(_PIECE_BYTES, offset - start)))
+            position = offset + length
+        if digest.digest() != self._info.nonbody_sha256:
+            raise self._corrupt("its schema, batch metadata or footer has changed since it was packed")
 
     def check_identity(self) -> None:
         """Raise CorruptShardError when the file under this name was rewritten or cut short since it was opened."""
@@ -122,33 +133,20 @@ class ShardReader:
         except NoObjectError as error:
             raise self._corrupt("it is no regular file") from error
 
-    def _read_nonbody(self, file: ShardFile, size: int, expected: bytes) -> list[bytes]:
-        """Read everything outside the bodies, check its hash, and return each batch's message metadata."""
-        digest = hashlib.sha256()
-        messages = []
-        position = 0
-        for batch in range(self._first, self._last):
-            offset, metadata_bytes = int(self._index.batch_offset[batch]), int(self._index.batch_metadata_bytes[batch])
-            for start in range(position, offset, _PIECE_BYTES):  # of any length, in a file with holes
-                digest.update(file.read_range(start, min(_PIECE_BYTES, offset - start)))
-            messages.append(file.read_range(offset, metadata_bytes))
-            digest.update(messages[-1])
-            position = offset + metadata_bytes + int(self._index.batch_body_bytes[batch])
-        for start in range(position, size, _PIECE_BYTES):
-            digest.update(file.read_range(start, min(_PIECE_BYTES, size - start)))
-        if digest.digest() != expected:
-            raise self._corrupt("its schema, batch metadata or footer has changed since it was packed")
-        return messages
-
-    def _parse(self, batch: int) -> Body:
-        place = batch - self._first
+    def _trusted(self, batch: BatchInfo) -> Body:
+        """Return the body of a record batch whose message was read and checked."""
+        head_bytes = -(-batch.head_bytes // CHUNK_BYTES) * CHUNK_BYTES
+        self._map.will_need(batch.offset, batch.metadata_bytes + min(head_bytes, batch.body_bytes, _WANTED_BYTES))
+        data = self._read(batch.offset, batch.metadata_bytes)
+        if hashlib.sha256(data).digest() != batch.metadata_sha256:
+            raise self._corrupt(f"the metadata of record batch {batch.number} has changed since it was packed")
         try:
-            message = parse_batch_message(self._messages[place])
+            message = parse_batch_message(data)
             self._check(message, batch)
             sums = base64.b64decode(message.metadata[SUMS_KEY], validate=True)
             return Body(
                 self._map,
-                int(self._index.batch_offset[batch] + self._index.batch_metadata_bytes[batch]),
+                batch.body_offset,
                 message.body_bytes,
                 message.rows,
                 sums,
@@ -156,17 +154,31 @@ class ShardReader:
                 self._remember,
             )
         except (ValueError, KeyError, binascii.Error) as error:
-            raise self._corrupt(f"record batch {place} has unreadable metadata: {error}") from error
+            raise self._corrupt(f"record batch {batch.number} has unreadable metadata: {error}") from error
 
-    def _check(self, message: BatchMessage, batch: int) -> None:
+    def _read(self, offset: int, length: int) -> bytes:
+        data = self._map.read(offset, length)
+        if data is None:
+            raise self._corrupt(_FAILURES[READ_FAULT])
+        return data
+
+    def _check(self, message: BatchMessage, batch: BatchInfo) -> None:
         """Raise ValueError when the message contradicts the shard table or the schema."""
-        rows, body_bytes = int(self._index.batch_rows[batch]), int(self._index.batch_body_bytes[batch])
-        if message.rows != rows:
-            raise ValueError(f"{message.rows} rows, its shard table says {rows}")
-        if message.body_bytes != body_bytes:
-            raise ValueError(f"a body of {message.body_bytes} bytes, its shard table says {body_bytes}")
         if len(message.buffers) != self._shape.buffers:
             raise ValueError(f"{len(message.buffers)} buffers, its schema has {self._shape.buffers}")
+        if message.rows != batch.rows:
+            raise ValueError(f"{message.rows} rows, its shard table says {batch.rows}")
+        if message.body_bytes != batch.body_bytes:
+            raise ValueError(f"a body of {message.body_bytes} bytes, its shard table says {batch.body_bytes}")
+        head_bytes = self._shape.head_bytes(message.buffers, message.body_bytes)
+        if head_bytes != batch.head_bytes:
+            raise ValueError(f"a head of {head_bytes} bytes, its shard table says {batch.head_bytes}")
+        tokens = self._shape.token_count(message.buffers)
+        if tokens != batch.tokens:
+            raise ValueError(f"{tokens} tokens, its shard table says {batch.tokens}")
+        head = message.buffers[: self._shape.head]
+        if ((head[:, 0] > head_bytes) | (head[:, 1] > head_bytes - head[:, 0])).any():
+            raise ValueError("a buffer of its head lies behind it")
         if (message.buffers[:, 0] % _ALIGNMENT).any():
             raise ValueError(f"a buffer at no multiple of {_ALIGNMENT} bytes")
         if message.buffers[self._shape.empty, 1].any():

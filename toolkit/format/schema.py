@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 import msgspec
@@ -18,14 +18,19 @@ __all__ = [
     "FORMAT_VERSION",
     "KEY",
     "Column",
+    "Derived",
     "Hash",
     "Kind",
     "TokenEncoding",
     "arrow_schema",
     "columns_of",
+    "derived_of",
+    "derived_type",
     "image_column",
+    "is_own_name",
     "label_column",
     "medium_column",
+    "stored_order",
     "stored_type",
     "token_column",
     "token_type",
@@ -39,7 +44,7 @@ DIGEST_BYTES = 16
 Hash = Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{64}\Z")]
 
 
-class TokenEncoding(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class TokenEncoding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the numbers of a tokens column mean.
 
     Attributes:
@@ -55,7 +60,7 @@ class TokenEncoding(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     tokenizer_table: Hash | None = None
 
 
-class Column(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class Column(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One column of a manifest: name, kind, Arrow type, and what its kind needs.
 
     Attributes:
@@ -74,6 +79,27 @@ class Column(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     encoding: str | None = None
     label_table: Hash | None = None
     tokens: TokenEncoding | None = None
+
+
+class Derived(msgspec.Struct, frozen=True, kw_only=True):
+    """A derived column: what is known of the values of another one without decoding them.
+
+    Attributes:
+        of: The column it is made of.
+        what: What it says: "height".
+        version: Of the way it is made.
+        arrow_type: str() of its Arrow type, for people.
+    """
+
+    of: str
+    what: str
+    version: Annotated[int, msgspec.Meta(ge=1)]
+    arrow_type: str
+
+    @property
+    def name(self) -> str:
+        """Its name in shards."""
+        return f"__{self.of}.{self.what}__"
 
 
 _COLUMNS = tuple[Column, ...]
@@ -143,15 +169,66 @@ def stored_type(dtype: pa.DataType) -> pa.DataType:
     return dtype
 
 
+def is_own_name(name: str) -> bool:
+    """Tell whether a column's name is the format's own: a key, a digest, a derived column."""
+    return name.startswith("__")
+
+
+def derived_of(columns: Sequence[Column]) -> tuple[Derived, ...]:
+    """Return the derived columns that are written beside these, in the order of shards."""
+    return tuple(
+        Derived(of=column.name, what=fact.what, version=fact.version, arrow_type=str(fact.type))
+        for column in columns
+        if (medium := stored_medium(column.kind)) is not None
+        for fact in medium.facts
+    )
+
+
+def derived_type(derived: Derived, columns: Sequence[Column]) -> pa.DataType | None:
+    """Return the type of a derived column of these; None of one that isn't known here."""
+    kinds = [column.kind for column in columns if column.name == derived.of]
+    medium = stored_medium(kinds[0]) if kinds else None
+    known = () if medium is None else medium.facts
+    return next((one.type for one in known if (one.what, one.version) == (derived.what, derived.version)), None)
+
+
+def stored_order(columns: Sequence[Column], types: Mapping[str, pa.DataType]) -> tuple[list[str], list[str], list[str]]:
+    """Return the names of columns of one width, of texts, and of large ones: in this order they stand in shards.
+
+    What is small comes first, so that one read of a record batch's message and what lies behind it has it all.
+    """
+    fixed, texts, large = [], [], []
+    for column in columns:
+        dtype = types[column.name]
+        if column.kind in (Kind.TEXT, Kind.JSON):
+            texts.append(column.name)
+        elif column.kind in (Kind.LABEL, Kind.SCALAR) or (column.kind is Kind.VALUE and _has_one_width(dtype)):
+            fixed.append(column.name)
+        else:
+            large.append(column.name)
+    return fixed, texts, large
+
+
+def _has_one_width(dtype: pa.DataType) -> bool:
+    if pa.types.is_null(dtype) or pa.types.is_boolean(dtype):
+        return True
+    nested = bool(dtype.num_fields) or pa.types.is_struct(dtype)
+    return not nested and dtype not in (pa.binary(), pa.string(), pa.large_binary(), pa.large_string())
+
+
 def arrow_schema(
-    columns: tuple[Column, ...], types: Mapping[str, pa.DataType], class_names: Mapping[str, tuple[str, ...]]
+    columns: tuple[Column, ...],
+    types: Mapping[str, pa.DataType],
+    class_names: Mapping[str, tuple[str, ...]],
+    derived: tuple[Derived, ...] = (),
 ) -> pa.Schema:
     """Return the schema of every shard, with the metadata by which Hugging Face `datasets` decodes it unasked.
 
     Args:
-        columns: The dataset's columns, in order.
+        columns: The dataset's columns, in the user's order.
         types: The stored Arrow type of each.
         class_names: Names of each label column. Our own readers take them from the label table, never from here.
+        derived: Derived columns, of those that are known here.
     """
     features: dict[str, object] = {
         KEY: _value_feature("string"),
@@ -166,9 +243,20 @@ def arrow_schema(
             features[column.name] = {"names": list(class_names[column.name]), "_type": "ClassLabel"}
         else:
             features[column.name] = _feature(types[column.name])
-    own = {"format": FORMAT_VERSION, "columns": msgspec.to_builtins(columns)}
+    own = {
+        "format": FORMAT_VERSION,
+        "columns": msgspec.to_builtins(columns),
+        "derived": msgspec.to_builtins(derived),
+    }
+    known = {
+        column.name: pa.field(column.name, types[column.name], nullable=column.kind is not Kind.TOKENS)
+        for column in columns
+    }
+    made = [pa.field(one.name, derived_type(one, columns)) for one in derived]
+    features.update({field.name: _feature(field.type) for field in made})
+    fixed, texts, large = stored_order(columns, types)
     fields = [pa.field(KEY, pa.string(), nullable=False), pa.field(DIGEST, pa.binary(DIGEST_BYTES), nullable=False)]
-    fields += [pa.field(column.name, types[column.name], nullable=column.kind is not Kind.TOKENS) for column in columns]
+    fields += [*(known[name] for name in (*fixed, *texts)), *made, *(known[name] for name in large)]
     return pa.schema(fields, metadata={"huggingface": _json({"info": {"features": features}}), "toolkit": _json(own)})
 
 

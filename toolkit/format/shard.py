@@ -17,7 +17,9 @@ from toolkit.errors import SourceError
 from toolkit.format.arrays import to_array
 from toolkit.format.compact import compact_batch
 from toolkit.format.digest import sample_digests
-from toolkit.format.schema import DIGEST, DIGEST_BYTES, KEY, Kind, columns_of
+from toolkit.format.layout import batch_shape
+from toolkit.format.message import parse_batch_message
+from toolkit.format.schema import DIGEST, DIGEST_BYTES, KEY, columns_of
 from toolkit.format.sizes import MOST_EMPTY_ITEMS, empty_items, padding_bytes, row_bytes
 from toolkit.storage.store import NewObject
 
@@ -30,12 +32,15 @@ _OPTIONS = pa.ipc.IpcWriteOptions(metadata_version=pa.ipc.MetadataVersion.V5, co
 
 @dataclass(frozen=True, slots=True)
 class BatchPlace:
-    """A record batch in a shard: where its message starts, bytes of metadata and body, rows."""
+    """A record batch in a shard: where its message starts, bytes of metadata, body and its head; what it holds."""
 
     offset: int
     metadata_bytes: int
+    head_bytes: int
     body_bytes: int
     rows: int
+    tokens: int
+    metadata_sha256: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +53,11 @@ class ShardRecord:
     sha256: bytes
     nonbody_sha256: bytes
     batches: tuple[BatchPlace, ...]
-    tokens: int = 0
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of the shard."""
+        return sum(batch.tokens for batch in self.batches)
 
 
 class ShardWriter:
@@ -65,9 +74,9 @@ class ShardWriter:
         self._pending: list[pa.RecordBatch] = []
         self._pending_bytes = 0
         self._rows = 0
-        self._token_columns = [column.name for column in columns_of(schema) if column.kind is Kind.TOKENS]
-        self._tokens = 0
+        self._shape = batch_shape(schema, columns_of(schema))
         self._batches: list[BatchPlace] = []
+        self._names = [name for name in schema.names if name != DIGEST]
         self._file = file
         self._summer = _BodySummer(schema)
         self._sink = _HashingSink(self._file)
@@ -102,7 +111,6 @@ class ShardWriter:
             sha256=digest,
             nonbody_sha256=self._sink.nonbody.digest(),
             batches=tuple(self._batches),
-            tokens=self._tokens,
         )
 
     def abort(self) -> None:
@@ -127,17 +135,30 @@ class ShardWriter:
                     f"{field.name!r}: at most {MOST_EMPTY_ITEMS:,} can be stored: leave the column or the sample out"
                 )
         arrays = {field.name: column for field, column in zip(rows.schema, rows.columns, strict=True)}
-        arrays[DIGEST] = to_array(sample_digests(rows), pa.binary(DIGEST_BYTES))
+        arrays[DIGEST] = to_array(sample_digests(rows.select(self._names)), pa.binary(DIGEST_BYTES))
         batch = pa.RecordBatch.from_arrays([arrays[name] for name in self._schema.names], schema=self._schema)
         sums = base64.b64encode(self._summer.sums(batch)).decode()
         self._sink.begin_batch()
         self._writer.write_batch(batch, custom_metadata={SUMS_KEY: sums})
         self._sink.end_batch()
-        start, body = self._sink.message_start, self._sink.body_bytes
-        self._tokens += sum(len(arrays[name].values) for name in self._token_columns)
-        self._batches.append(BatchPlace(start, self._sink.position - start - body, body, batch.num_rows))
+        self._batches.append(self._place(batch.num_rows))
         self._pending = []
         self._pending_bytes = 0
+
+    def _place(self, rows: int) -> BatchPlace:
+        """Return the place of the record batch that was written last."""
+        sink = self._sink
+        message = sink.message
+        buffers = parse_batch_message(message).buffers
+        return BatchPlace(
+            offset=sink.message_start,
+            metadata_bytes=len(message),
+            head_bytes=self._shape.head_bytes(buffers, sink.body_bytes),
+            body_bytes=sink.body_bytes,
+            rows=rows,
+            tokens=self._shape.token_count(buffers),
+            metadata_sha256=hashlib.sha256(message).digest(),
+        )
 
 
 class _MessageSink(io.RawIOBase):
@@ -249,7 +270,18 @@ class _HashingSink(_MessageSink):
         super().__init__(magic_bytes=8)
         self.nonbody = hashlib.sha256()
         self._file = file
+        self._front = bytearray()  # what was written since the last body
         self._discarding = False
+
+    @property
+    def message(self) -> bytes:
+        """The message of the record batch that was written last."""
+        return bytes(self._front[self.message_start - self.position + self.body_bytes :])
+
+    def begin_batch(self) -> None:
+        """What is written next is a record batch message, with the schema in front if it is the first."""
+        super().begin_batch()
+        self._front.clear()
 
     def discard(self) -> None:
         """Take no further bytes."""
@@ -260,6 +292,7 @@ class _HashingSink(_MessageSink):
 
     def on_nonbody(self, view: memoryview) -> None:
         self.nonbody.update(view)
+        self._front += view
         self._put(view)
 
     def _put(self, view: memoryview) -> None:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from toolkit.format.index import ShardIndex
 from toolkit.format.message import Block, parse_footer
-from toolkit.format.tables import ShardIndex
 from toolkit.storage.store import Store
 
 __all__ = ["frame_fault"]
@@ -22,16 +22,10 @@ def frame_fault(store: Store, index: ShardIndex, shard: int, schema: pa.Schema) 
     Raises:
         NotFoundError, StorageError: It can't be read.
     """
-    first, last = (int(index.shard_first_batch[shard + i]) for i in (0, 1))
-    blocks = [
-        Block(
-            int(index.batch_offset[batch]), int(index.batch_metadata_bytes[batch]), int(index.batch_body_bytes[batch])
-        )
-        for batch in range(first, last)
-    ]
-    size = int(index.shard_bytes[shard])
+    info = index.shard(shard)
+    blocks = [Block(batch.offset, batch.metadata_bytes, batch.body_bytes) for batch in map(index.batch, info.batches)]
+    size, name = info.file_bytes, info.path
     end = blocks[-1].offset + blocks[-1].metadata_bytes + blocks[-1].body_bytes if blocks else len(_MAGIC)
-    name = index.shard_path(shard)
     front = store.read_range(name, 0, blocks[0].offset if blocks else size)
     back = store.read_range(name, end, size - end)
     try:

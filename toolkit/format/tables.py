@@ -15,20 +15,28 @@ from toolkit.format.message import parse_batch_message, parse_footer
 from toolkit.format.shard import ShardRecord
 
 __all__ = [
-    "ShardIndex",
+    "ShardTable",
     "encode_label_table",
     "encode_schema_table",
     "encode_shard_table",
     "encode_tokenizer_table",
     "parse_label_table",
     "parse_schema_table",
-    "parse_shard_tables",
+    "parse_shard_table",
     "parse_tokenizer_table",
     "sha256",
 ]
 
 _BATCH = pa.struct(
-    [("offset", pa.int64()), ("metadata_bytes", pa.int32()), ("body_bytes", pa.int64()), ("rows", pa.int64())]
+    [
+        ("offset", pa.int64()),
+        ("metadata_bytes", pa.int32()),
+        ("head_bytes", pa.int64()),
+        ("body_bytes", pa.int64()),
+        ("rows", pa.int64()),
+        ("tokens", pa.int64()),
+        ("metadata_sha256", pa.binary(32)),
+    ]
 )
 _SHARDS = pa.schema(
     [
@@ -52,13 +60,7 @@ def sha256(data: bytes) -> str:
 
 def encode_shard_table(records: Sequence[ShardRecord]) -> bytes:
     """Return the file of a shard table, one line a shard, in the order of the split's rows."""
-    batches = [
-        [
-            {"offset": b.offset, "metadata_bytes": b.metadata_bytes, "body_bytes": b.body_bytes, "rows": b.rows}
-            for b in record.batches
-        ]
-        for record in records
-    ]
+    batches = [[{name: getattr(one, name) for name in _BATCH.names} for one in record.batches] for record in records]
     columns: list[Sequence[object]] = [
         [record.path for record in records],
         [record.rows for record in records],
@@ -123,24 +125,24 @@ def parse_tokenizer_table(data: bytes, name: str) -> bytes:
     return bytes(files[0])
 
 
-class ShardIndex:
-    """Every shard and record batch of a split as arrays: finds a row without reading a footer.
+class ShardTable:
+    """The shards and record batches of one shard table as arrays, numbered from 0: finds a row without any footer.
 
     Attributes:
-        table_shards: Shards of each shard table.
         paths: Arrow array of the shards' paths.
         shard_bytes, shard_rows, shard_tokens: int64 (shards,).
         sha256, nonbody_sha256: Arrow arrays of 32 bytes a shard.
-        batch_start: int64 (batches + 1,): first row of each record batch, and the number of rows.
-        batch_rows, batch_shard: int64 (batches,): its rows, the shard that holds it.
-        batch_offset, batch_metadata_bytes, batch_body_bytes: int64 (batches,): its place in that shard's file.
         shard_first_batch: int64 (shards + 1,).
+        batch_shard: int64 (batches,): the shard that holds it.
+        batch_start, batch_token_start: int64 (batches + 1,): first row and first token of each record batch, and how
+            many there are.
+        batch_rows, batch_tokens: int64 (batches,).
+        batch_offset, batch_metadata_bytes, batch_head_bytes, batch_body_bytes: int64 (batches,): its place in that
+            shard's file.
+        metadata_sha256: Arrow array of 32 bytes a record batch.
     """
 
-    def __init__(self, tables: Sequence[pa.Table]) -> None:
-        self.table_shards = [len(table) for table in tables]
-        # An empty table is made by way of pandas: only where there is no other.
-        table = pa.concat_tables(tables if tables else [_SHARDS.empty_table()]).combine_chunks()
+    def __init__(self, table: pa.Table) -> None:
         self.paths = _array(table, "path")
         self.shard_rows = _numpy(_array(table, "rows"))
         self.shard_bytes = _numpy(_array(table, "bytes"))
@@ -153,34 +155,33 @@ class ShardIndex:
         self.batch_shard = np.repeat(np.arange(len(lists), dtype=np.int64), counts)
         self.batch_offset = _numpy(flat.field("offset"))
         self.batch_metadata_bytes = _numpy(flat.field("metadata_bytes"))
+        self.batch_head_bytes = _numpy(flat.field("head_bytes"))
         self.batch_body_bytes = _numpy(flat.field("body_bytes"))
         self.batch_rows = _numpy(flat.field("rows"))
+        self.batch_tokens = _numpy(flat.field("tokens"))
+        self.metadata_sha256 = flat.field("metadata_sha256")
         self.batch_start = np.concatenate(([0], np.cumsum(self.batch_rows)))
+        self.batch_token_start = np.concatenate(([0], np.cumsum(self.batch_tokens)))
         self.shard_first_batch = np.concatenate(([0], np.cumsum(counts)))
 
     @property
-    def rows(self) -> int:
-        """Rows of the split."""
-        return int(self.batch_start[-1])
+    def shards(self) -> int:
+        """Shards of the table."""
+        return len(self.paths)
 
     @property
-    def shards(self) -> int:
-        """Shards of the split."""
-        return len(self.paths)
+    def batches(self) -> int:
+        """Record batches of the table."""
+        return len(self.batch_rows)
 
     def shard_path(self, shard: int) -> str:
         """Return the path, inside the dataset, of shard number `shard`."""
         return str(self.paths[shard].as_py())
 
-    def locate(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the record batch of each row of the split, and the row inside it."""
-        batches = np.searchsorted(self.batch_start, rows, side="right") - 1
-        return batches, rows - self.batch_start[batches]
 
-
-def parse_shard_tables(files: Sequence[tuple[str, bytes]]) -> ShardIndex:
-    """Join the shard tables of a split, given as (name, bytes), in their order."""
-    return ShardIndex([_decode(data, _SHARDS, name) for name, data in files])
+def parse_shard_table(data: bytes, name: str) -> ShardTable:
+    """Return the shards of a shard table; `name` is for the error."""
+    return ShardTable(_decode(data, _SHARDS, name))
 
 
 def _array(table: pa.Table, name: str) -> pa.Array:
@@ -189,7 +190,7 @@ def _array(table: pa.Table, name: str) -> pa.Array:
 
 
 def _numpy(array: pa.Array) -> NDArray[np.int64]:
-    return numbers(array).astype(np.int64)
+    return numbers(array).astype(np.int64, copy=False)
 
 
 def _encode(schema: pa.Schema, columns: Sequence[Sequence[object]]) -> bytes:
@@ -207,9 +208,10 @@ def _decode(data: bytes, schema: pa.Schema, name: str) -> pa.Table:
         table.validate(full=True)
     except (pa.ArrowException, ValueError, OSError) as error:
         raise CorruptTableError(f"table {name} can't be read: {error}") from error
-    if table.schema != schema:
+    if not _holds(list(table.schema), list(schema)):
         raise CorruptTableError(f"table {name} has not the columns of format 1: {table.schema.names}")
-    if any(_has_nulls(chunk) for column in table.columns for chunk in column.chunks):
+    table = table.select(schema.names)
+    if any(_has_nulls(chunk, field.type) for field in schema for chunk in table.column(field.name).chunks):
         raise CorruptTableError(f"table {name} has values that are missing")
     return table
 
@@ -222,9 +224,28 @@ def _check_batches(data: bytes) -> None:
     parse_batch_message(data[blocks[0].offset : blocks[0].offset + blocks[0].metadata_bytes])
 
 
-def _has_nulls(array: pa.Array) -> bool:
-    if pa.types.is_list(array.type):
-        return bool(array.null_count) or _has_nulls(array.values)
-    if pa.types.is_struct(array.type):
-        return bool(array.null_count) or any(_has_nulls(array.field(i)) for i in range(array.type.num_fields))
-    return bool(array.null_count)
+def _holds(fields: list[pa.Field], known: list[pa.Field]) -> bool:
+    """Tell whether fields begin with those that are known here; what follows, in lists and structs too, may be new."""
+    return len(fields) >= len(known) and all(
+        one.name == other.name and one.nullable == other.nullable and _is_or_holds(one.type, other.type)
+        for one, other in zip(fields, known, strict=False)
+    )
+
+
+def _is_or_holds(dtype: pa.DataType, known: pa.DataType) -> bool:
+    if pa.types.is_list(dtype) and pa.types.is_list(known):
+        return _holds([dtype.value_field], [known.value_field])
+    if pa.types.is_struct(dtype) and pa.types.is_struct(known):
+        return _holds(list(dtype), list(known))
+    return bool(dtype == known)
+
+
+def _has_nulls(array: pa.Array, known: pa.DataType) -> bool:
+    """Tell whether a value is missing of what is known here."""
+    if array.null_count:
+        return True
+    if pa.types.is_list(known):
+        return _has_nulls(array.values, known.value_type)
+    if pa.types.is_struct(known):
+        return any(_has_nulls(array.field(i), known.field(i).type) for i in range(known.num_fields))
+    return False

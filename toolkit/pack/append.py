@@ -97,12 +97,12 @@ class Base:
 
     def _keys(self) -> Iterator[str]:
         layout = column_layouts(self.schema)[KEY]
-        shape = batch_shape(self.schema)
+        shape = batch_shape(self.schema, self.manifest.columns)
         for split in self.manifest.splits:
             index = read_index(self._version, split)
             for shard in range(index.shards):
                 reader = ShardReader(self._version.store, index, shard, shape)
-                for batch in range(int(index.shard_first_batch[shard]), int(index.shard_first_batch[shard + 1])):
+                for batch in index.shard(shard).batches:
                     body = reader.body(batch)
                     try:
                         yield from read_rows(body, layout, 0, body.rows).to_pylist()
@@ -116,7 +116,7 @@ def _joined(old: Split, new: Split) -> Split:
         rows=old.rows + new.rows,
         bytes=old.bytes + new.bytes,
         labels={column: _summed(old.labels[column], counts) for column, counts in new.labels.items()},
-        tables=(*old.tables, *(table for table in new.tables if table.rows)),
+        tables=(*old.tables, *new.tables),
     )
 
 

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Sequence
 
 from toolkit.format.commit import Transaction
-from toolkit.format.manifest import LabelCounts, Manifest, Split, TableRef
+from toolkit.format.manifest import LabelCounts, Manifest, Split
 from toolkit.format.schema import FORMAT_VERSION
-from toolkit.format.tables import encode_label_table, encode_schema_table, encode_shard_table
+from toolkit.format.tables import encode_label_table, encode_schema_table
 from toolkit.pack.job import PackJob
 from toolkit.pack.journal import SliceResult
 from toolkit.pack.prepare import Prepared
@@ -30,6 +30,7 @@ def assemble(job: PackJob, prepared: Prepared, results: Sequence[SliceResult], t
         format=FORMAT_VERSION,
         requires=(),
         columns=prepared.columns,
+        derived=prepared.derived,
         schema=transaction.add_table(encode_schema_table(prepared.schema)),
         splits=splits if base is None else base.joined_splits(splits),
         options=prepared.options,
@@ -39,10 +40,8 @@ def assemble(job: PackJob, prepared: Prepared, results: Sequence[SliceResult], t
 
 
 def _split(results: Sequence[SliceResult], survey: Survey, transaction: Transaction) -> Split:
-    """Write the split's shard table; add up what is in it."""
+    """Write the split's shard tables; add up what is in them."""
     records = [record for result in results for record in result.records]
-    rows = sum(record.rows for record in records)
-    table = transaction.add_table(encode_shard_table(records))
     labels = {}
     for column, names in survey.classes.items():
         counter: Counter[int | None] = Counter()
@@ -51,8 +50,8 @@ def _split(results: Sequence[SliceResult], survey: Survey, transaction: Transact
         counts = tuple(counter[i] for i in range(len(names)))
         labels[column] = LabelCounts(counts=counts, missing=counter[None])
     return Split(
-        rows=rows,
+        rows=sum(record.rows for record in records),
         bytes=sum(record.file_bytes for record in records),
         labels=labels,
-        tables=(TableRef(sha256=table, shards=len(records), rows=rows),),
+        tables=transaction.add_shard_tables(records),
     )

@@ -65,7 +65,9 @@ def pack_all(
     try:
         stage = Stage(transaction.store) if prepared.two_passes else None
         first = journal if stage is None else stage.journal
-        packer = SlicePacker(prepared.shaper, prepared.schema, stage or transaction, first, job.shard_size)
+        packer = SlicePacker(
+            prepared.shaper, prepared.schema, stage or transaction, first, job.shard_size, prepared.deriver
+        )
         results, resumed = _pack_slices(job, packer, survey, first.finished() if stage else finished, progress)
     except BaseException as error:
         kept = len(first.finished()) if first is not None else 0
@@ -145,7 +147,8 @@ def _second_pass(
         return Publisher(results, stage, transaction, journal), prepared.survey
     rows = ShuffledRows(prepared.survey, results, stage, seed=job.shuffle_seed, slice_bytes=job.shard_size)
     # Not shaped again: what is staged is as it is stored.
-    return SlicePacker(rows, prepared.schema, transaction, journal, job.shard_size), rows.survey
+    packer = SlicePacker(rows, prepared.schema, transaction, journal, job.shard_size, prepared.deriver)
+    return packer, rows.survey
 
 
 def _pack_slices(

@@ -8,10 +8,11 @@ import msgspec
 import pyarrow as pa
 
 from toolkit.errors import NotFoundError
-from toolkit.format.schema import Column, Kind, arrow_schema
+from toolkit.format.schema import Column, Derived, Kind, arrow_schema, derived_of
 from toolkit.format.tables import encode_label_table, sha256
 from toolkit.pack.append import Base
 from toolkit.pack.committed import Committed
+from toolkit.pack.derive import Deriver
 from toolkit.pack.identity import journal_options
 from toolkit.pack.job import KeyConflict, OnExisting, PackJob
 from toolkit.pack.journal import Journal
@@ -35,6 +36,7 @@ class Prepared:
         base: The version that is appended to, if any.
         shaper: The rows to pack, as they come from the source.
         columns: The columns with their label tables.
+        derived: The columns that are derived of them.
         schema: The shards' schema.
         options: The options that shape samples and shards, for the manifest.
         asked: What the journal knows the pack by.
@@ -44,10 +46,16 @@ class Prepared:
     base: Base | None
     shaper: Shaper
     columns: tuple[Column, ...]
+    derived: tuple[Derived, ...]
     schema: pa.Schema
     options: dict[str, object]
     asked: dict[str, object]
     two_passes: bool
+
+    @property
+    def deriver(self) -> Deriver:
+        """What makes the derived columns."""
+        return Deriver(self.columns, self.derived)
 
     @property
     def survey(self) -> Survey:
@@ -70,12 +78,14 @@ def prepare(
     kind, shaper = _surveyed(job, base, source)
     survey = shaper.survey
     columns = _with_label_tables(survey)
+    derived = derived_of(columns)
     options = _shaping_options(job, survey, kind)
     return Prepared(
         base=base,
         shaper=shaper,
         columns=columns,
-        schema=arrow_schema(columns, survey.types, survey.classes),
+        derived=derived,
+        schema=arrow_schema(columns, survey.types, survey.classes, derived),
         options=options,
         asked={
             **journal_options(job, options),

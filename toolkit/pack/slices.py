@@ -17,6 +17,7 @@ from toolkit.format.schema import KEY
 from toolkit.format.shard import ShardRecord, ShardWriter
 from toolkit.format.sizes import row_bytes
 from toolkit.format.tables import encode_schema_table, sha256
+from toolkit.pack.derive import Deriver
 from toolkit.pack.journal import Journal, SliceResult
 from toolkit.pack.renames import Renames
 from toolkit.sources.base import Rows, Slice, Survey
@@ -69,9 +70,16 @@ class SlicePacker:
     """
 
     def __init__(
-        self, source: SliceRows, schema: pa.Schema, folder: ShardFolder, journal: Journal, shard_bytes: int
+        self,
+        source: SliceRows,
+        schema: pa.Schema,
+        folder: ShardFolder,
+        journal: Journal,
+        shard_bytes: int,
+        deriver: Deriver,
     ) -> None:
         self._source = source
+        self._deriver = deriver
         self._schema = schema
         self._schema_hash = sha256(encode_schema_table(schema))
         self._folder = folder
@@ -112,7 +120,8 @@ class SlicePacker:
                 if self.cancelled.is_set():
                     raise Cancelled
                 rejects += rows.rejects
-                shards.write(rows.batch if renames is None else renames.apply(rows.batch, hashes.rows))
+                batch = rows.batch if renames is None else renames.apply(rows.batch, hashes.rows)
+                shards.write(self._deriver.added(batch))
                 for name, counter in labels.items():
                     counter.update(rows.batch.column(name).to_pylist())
                 hashes.add(rows.batch.column(KEY).to_pylist())

@@ -109,6 +109,13 @@ class Medium(ABC):
         """Return what the sizes stored beside a decoded payload say."""
 
     @abstractmethod
+    def derive(self, column: pa.Array) -> list[pa.Array]:
+        """Return, for each of the stored medium's facts, what the values of a stored column say, row for row.
+
+        Null where a value is missing, or its header can't be read.
+        """
+
+    @abstractmethod
     def decode_check(self, max_pixels: int) -> Callable[[bytes], str | None]:
         """Return what decodes a file, for one thread: it says why it can't be decoded, or None.
 

@@ -6,6 +6,7 @@ Every user of a map goes through checked_copy and its like (body/copy.c): a flip
 status, never a wrong value and never a dead process.
 """
 
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, strerror
@@ -13,9 +14,15 @@ from libc.string cimport memcpy, strerror
 cdef extern from "sys/mman.h" nogil:
     void *mmap(void *address, size_t length, int protection, int flags, int fd, int64_t offset)
     int munmap(void *address, size_t length)
+    int madvise(void *address, size_t length, int advice)
+    int MADV_WILLNEED
     int PROT_READ
     int MAP_SHARED
     void *MAP_FAILED
+
+cdef extern from "unistd.h" nogil:
+    long sysconf(int name)
+    int _SC_PAGESIZE
 
 cdef extern from "errno.h" nogil:
     int errno
@@ -27,6 +34,7 @@ cdef extern from "shards/body/crc32c.h" nogil:
 
 cdef extern from "shards/body/guard.h" nogil:
     int tk_guard_install()
+    int tk_guarded_copy(void *dst, const void *src, size_t n)
 
 cdef extern from "shards/body/body.h" nogil:
     int tk_checked_copy(const tk_body *body, int64_t start, int64_t n, uint8_t *dst, uint8_t *tmp, int64_t *bad_chunk)
@@ -59,6 +67,29 @@ cdef class ShardMap:
             raise OSError(errno, strerror(errno).decode())
         self._address = <const uint8_t *>address
         self.length = length
+
+    def will_need(self, int64_t offset, int64_t length):
+        """Begin to read bytes [offset, offset + length) from the disk, together, and don't wait. A hint: never fails."""
+        cdef int64_t start = offset & ~<int64_t>(sysconf(_SC_PAGESIZE) - 1)
+        if 0 <= offset < self.length and length > 0:
+            length = min(length, self.length - offset) + offset - start
+            madvise(<void *>(self._address + start), <size_t>length, MADV_WILLNEED)
+
+    def read(self, int64_t offset, int64_t length):
+        """Return bytes [offset, offset + length), unchecked; None where the file has them no more.
+
+        Raises:
+            ValueError: They are outside of the map.
+        """
+        if offset < 0 or length < 0 or offset > self.length or length > self.length - offset:
+            raise ValueError(f"bytes {offset} to {offset + length} of {self.length}")
+        guard()
+        cdef bytes data = PyBytes_FromStringAndSize(NULL, length)
+        cdef char *out = PyBytes_AS_STRING(data)
+        cdef int status
+        with nogil:
+            status = tk_guarded_copy(out, self._address + offset, <size_t>length)
+        return data if status == 0 else None
 
     def __dealloc__(self):
         if self._address != NULL:

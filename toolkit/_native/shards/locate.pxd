@@ -29,12 +29,19 @@ cdef class FileIdentity:
     cdef bint _look(self, stat_t *now)
     cdef int changed_lately(self) except -1
 
+cdef class _Table:
+    cdef const int64_t[::1] starts
+    cdef int64_t first
+
 cdef class Locator:
     cdef const int64_t[::1] _starts
+    cdef list _tables
+    cdef object _open_table
     cdef object _open_batch
     cdef dict _opened
     cdef Py_ssize_t _keep
 
     cdef tuple find(self, int64_t row, int64_t *inner)
     cdef tuple _open(self, int64_t batch)
-    cdef int64_t _batch(self, int64_t row) except -1
+    cdef int64_t _batch(self, int64_t row, int64_t *inner) except -1
+    cdef _Table _read(self, int64_t number)

@@ -14,6 +14,10 @@ class FileIdentity:
 
 class Locator:
     def __init__(
-        self, starts: NDArray[np.int64], open_batch: Callable[[int], tuple[Body, FileIdentity]], keep: int
+        self,
+        starts: NDArray[np.int64],
+        open_table: Callable[[int], tuple[NDArray[np.int64], int]],
+        open_batch: Callable[[int], tuple[Body, FileIdentity]],
+        keep: int,
     ) -> None: ...
     def locate(self, rows: NDArray[np.int64], inner: NDArray[np.int64]) -> list[Body]: ...

@@ -1,6 +1,6 @@
 """Where rows are stored: row -> opened record batch and the row inside it, and whether a shard's file is still that file.
 
-The numpy line that says the same, for bodies by number of their record batch:
+The numpy line that says the same, for bodies by number of their record batch, when all tables are read:
     batches = np.searchsorted(starts, rows, side="right") - 1
     inner = rows - starts[batches]; found = [bodies[batch] for batch in batches]
 """
@@ -79,17 +79,26 @@ cdef bint _differ(const timespec_t *a, const timespec_t *b):
     return a.tv_sec != b.tv_sec or a.tv_nsec != b.tv_nsec
 
 
+cdef class _Table:
+    """The record batches of a shard table: the row of the table where each begins, and the number of the first."""
+
+
 cdef class Locator:
     """Finds rows of a split, and keeps opened record batches at hand. Safe from any thread.
 
     Args:
-        starts: int64 (batches + 1,): first row of each record batch, and the number of rows.
+        starts: int64 (tables + 1,): first row of each shard table, and the number of rows.
+        open_table: Called with a table's number when a row of it is first looked for; returns int64 (batches + 1,), the
+            row of the table where each of its record batches begins and how many there are, and the number of the
+            first one; or raises.
         open_batch: Called with a record batch's number; returns its Body and its shard's FileIdentity, or raises.
         keep: Record batches that are kept at hand; those found first go first.
     """
 
-    def __init__(self, const int64_t[::1] starts not None, open_batch, Py_ssize_t keep):
+    def __init__(self, const int64_t[::1] starts not None, open_table, open_batch, Py_ssize_t keep):
         self._starts = starts
+        self._tables = [None] * (starts.shape[0] - 1)
+        self._open_table = open_table
         self._open_batch = open_batch
         self._opened = {}
         self._keep = keep
@@ -116,15 +125,14 @@ cdef class Locator:
                 if identity not in seen:
                     seen.add(identity)
                     if identity.changed():
-                        opened = self._open(self._batch(rows[i]))
+                        opened = self._open(self._batch(rows[i], &where))
             bodies[i] = opened[0]
         return bodies
 
     cdef tuple find(self, int64_t row, int64_t *inner):
         """Return (Body, FileIdentity) of a row's record batch, and put the row inside it into `inner`."""
-        cdef int64_t batch = self._batch(row)
+        cdef int64_t batch = self._batch(row, inner)
         cdef tuple opened
-        inner[0] = row - self._starts[batch]
         found = self._opened.get(batch)
         if found is not None:
             opened = <tuple>found
@@ -141,14 +149,36 @@ cdef class Locator:
         self._opened[batch] = opened
         return opened
 
-    cdef int64_t _batch(self, int64_t row) except -1:
-        cdef int64_t low = 0, high = self._starts.shape[0] - 1, middle
-        if row < 0 or row >= self._starts[high]:
-            raise IndexError(f"row {row} of {self._starts[high]}")
-        while high - low > 1:
-            middle = (low + high) >> 1
-            if self._starts[middle] <= row:
-                low = middle
-            else:
-                high = middle
-        return low
+    cdef int64_t _batch(self, int64_t row, int64_t *inner) except -1:
+        """Return the number of a row's record batch, and put the row inside it into `inner`."""
+        cdef int64_t tables = self._starts.shape[0] - 1, number, batch
+        if row < 0 or row >= self._starts[tables]:
+            raise IndexError(f"row {row} of {self._starts[tables]}")
+        number = _last_not_above(self._starts, row)
+        table = <_Table>self._tables[number]
+        if table is None:
+            table = self._read(number)
+        row -= self._starts[number]
+        batch = _last_not_above(table.starts, row)
+        inner[0] = row - table.starts[batch]
+        return table.first + batch
+
+    cdef _Table _read(self, int64_t number):
+        cdef _Table table = _Table()
+        table.starts, table.first = self._open_table(number)
+        if table.starts.shape[0] < 2 or table.starts[0] != 0:
+            raise ValueError(f"table {number} has no record batches")
+        self._tables[number] = table
+        return table
+
+
+cdef int64_t _last_not_above(const int64_t[::1] starts, int64_t row) noexcept:
+    """Return the last of starts[:-1] that isn't above `row`."""
+    cdef int64_t low = 0, high = starts.shape[0] - 1, middle
+    while high - low > 1:
+        middle = (low + high) >> 1
+        if starts[middle] <= row:
+            low = middle
+        else:
+            high = middle
+    return low

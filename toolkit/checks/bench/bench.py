@@ -167,7 +167,7 @@ def _warm(dataset: Dataset) -> str:
     if available is not None and nbytes > available // 2:
         return "as found"
     for part in dataset.stored.parts:
-        for name in part.index.paths.to_pylist():
+        for name in part.index.paths():
             try:
                 for _ in pieces(part.version.store, name, _READ_BYTES):
                     pass

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from toolkit.errors import UsageError
 from toolkit.escapes import listed, plain
+from toolkit.format.index import ShardIndex
 from toolkit.format.manifest import Manifest
 from toolkit.format.pin import read_table
 from toolkit.format.reader import Verify
 from toolkit.format.schema import Column, Kind
-from toolkit.format.tables import ShardIndex
 from toolkit.loader.dataset.fetch import Fetcher
 from toolkit.loader.dataset.filters import matching_rows
 from toolkit.loader.dataset.joined import JoinedSplits
@@ -149,7 +149,7 @@ class Dataset:
     @property
     def files(self) -> list[str]:
         """Paths of this version's shards of the split, for other tools. A glob would see older versions as well."""
-        return [part.version.store.place(path) for part in self.stored.parts for path in part.index.paths.to_pylist()]
+        return [part.version.store.place(path) for part in self.stored.parts for path in part.index.paths()]
 
     @property
     def root(self) -> str:

@@ -19,10 +19,10 @@ from toolkit._native.shards.fetch import FetchBuffer, fetch_binary, fetch_bytes,
 from toolkit._native.shards.gather import find_values, gather_values, gather_windows
 from toolkit._native.shards.locate import FileIdentity, Locator
 from toolkit.errors import CorruptShardError
-from toolkit.format.layout import FixedLayout, VariableLayout, batch_shape, column_layouts, leaf_layouts
+from toolkit.format.index import ShardIndex
+from toolkit.format.layout import BatchShape, FixedLayout, VariableLayout, column_layouts, leaf_layouts
 from toolkit.format.reader import ShardReader, Verify, read_failure
 from toolkit.format.schema import KEY
-from toolkit.format.tables import ShardIndex
 from toolkit.format.values import DamagedValueError, python_value, read_rows
 from toolkit.storage.store import Store
 
@@ -110,12 +110,14 @@ os.register_at_fork(after_in_child=_renew_locks)
 class Fetcher:
     """Reads values of one split. Owns the open shards; safe from any thread."""
 
-    def __init__(self, store: Store, index: ShardIndex, schema: pa.Schema, verify: Verify = Verify.TOUCH) -> None:
+    def __init__(
+        self, store: Store, index: ShardIndex, schema: pa.Schema, shape: BatchShape, verify: Verify = Verify.TOUCH
+    ) -> None:
         self._store = store
         self._verify = verify
         self._index = index
         self._columns = column_layouts(schema)
-        self._shape = batch_shape(schema)
+        self._shape = shape
         layouts = leaf_layouts(schema)
         self._fixed = {name: leaf for name, leaf in layouts.items() if isinstance(leaf, FixedLayout)}
         self._variable = {name: leaf for name, leaf in layouts.items() if isinstance(leaf, VariableLayout)}
@@ -128,13 +130,14 @@ class Fetcher:
     def locator(self) -> Locator:
         """What finds rows, and keeps opened record batches at hand."""
         if self._locator is None:
-            self._locator = Locator(self.batch_start, self.open_batch, _KEPT_BODIES)
+            self._locator = Locator(self.table_row, self.open_table, self.open_batch, _KEPT_BODIES)
         return self._locator
 
     def locate(self, rows: NDArray[np.int64]) -> Located:
         """Open the shards of `rows` (int64, rows of the split) and find the record batch of each.
 
         Raises:
+            CorruptTableError: A shard table is missing or damaged.
             CorruptShardError: A shard is missing, has another size or metadata, or was changed while open.
         """
         inner = np.empty(len(rows), np.int64)
@@ -156,9 +159,17 @@ class Fetcher:
         return Located(rows[where], np.array(inner, np.int64), bodies), where
 
     @property
-    def batch_start(self) -> NDArray[np.int64]:
-        """int64 (batches + 1,): first row of each record batch, and the number of rows."""
-        return self._index.batch_start
+    def table_row(self) -> NDArray[np.int64]:
+        """int64 (tables + 1,): first row of each shard table, and the number of rows."""
+        return self._index.table_row
+
+    def open_table(self, number: int) -> tuple[NDArray[np.int64], int]:
+        """Read a shard table; return where its record batches begin in it, and the number of the first.
+
+        Raises:
+            CorruptTableError: It is missing or damaged.
+        """
+        return self._index.table(number).batch_start, int(self._index.table_batch[number])
 
     def open_shard(self, shard: int) -> ShardReader:
         """Return shard number `shard`, open: anew where its file may have changed. Raises as locate()."""
@@ -177,7 +188,7 @@ class Fetcher:
         Raises:
             CorruptShardError: As locate().
         """
-        reader = self.open_shard(int(self._index.batch_shard[batch]))
+        reader = self.open_shard(self._index.batch(batch).shard)
         return reader.body(batch), reader.identity
 
     def fixed(self, leaf: str, located: Located, out: NDArray[np.uint8]) -> NDArray[np.bool_]:
@@ -299,12 +310,12 @@ class Fetcher:
 
     def array(self, column: str, batch: int) -> pa.Array:
         """Return a column of record batch number `batch` of the split. Raises CorruptShardError."""
-        reader = self.open_shard(int(self._index.batch_shard[batch]))
-        first, stop = (int(row) for row in self._index.batch_start[batch : batch + 2])
+        info = self._index.batch(batch)
+        body = self.open_shard(info.shard).body(batch)
         try:
-            return read_rows(reader.body(batch), self._columns[column], 0, stop - first)
+            return read_rows(body, self._columns[column], 0, info.rows)
         except DamagedValueError as error:
-            raise self.corrupt(first, column, error.status, error.chunk) from error
+            raise self.corrupt(info.start, column, error.status, error.chunk) from error
 
     def keys(self, located: Located) -> list[str]:
         """Return the keys of the rows."""
@@ -366,8 +377,7 @@ class Fetcher:
         )
 
     def _shard_path(self, row: int) -> str:
-        batches, _ = self._index.locate(np.array([row], np.int64))
-        return self._index.shard_path(int(self._index.batch_shard[batches[0]]))
+        return self._index.shard(self._index.batch(self._index.batch_of(row)).shard).path
 
 
 def _outcome(located: Located) -> tuple[NDArray[np.int32], NDArray[np.int64]]:

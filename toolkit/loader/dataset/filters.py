@@ -128,15 +128,14 @@ def _binds(expression: pc.Expression, table: pa.Table) -> bool:
 
 def _tables(part: Opened, columns: Sequence[str]) -> Iterator[pa.Table]:
     """Yield stored columns and the row numbers, piece by piece, in the order of rows."""
-    starts = part.index.batch_start
     pieces: list[list[pa.Array]] = []
-    first = held = 0
-    for batch in range(len(starts) - 1):
+    first = stop = held = 0
+    for batch in range(part.index.batches):
         arrays = [part.fetcher.array(column, batch) for column in columns]
         pieces.append(arrays)
         held += sum(array.nbytes for array in arrays)
-        stop = int(starts[batch + 1])
-        if stop - first >= _PIECE_ROWS or held >= _PIECE_BYTES or batch == len(starts) - 2:
+        stop += len(arrays[0])
+        if stop - first >= _PIECE_ROWS or held >= _PIECE_BYTES or batch == part.index.batches - 1:
             joined = [pa.chunked_array(list(arrays)) for arrays in zip(*pieces, strict=True)]
             rows = pa.chunked_array([np.arange(first, stop, dtype=np.int64)])
             yield pa.table([*joined, rows], names=[*columns, _ROW])

@@ -12,7 +12,6 @@ from toolkit._native.shards.body import Body
 from toolkit._native.shards.locate import FileIdentity
 from toolkit.errors import CorruptShardError
 from toolkit.format.reader import Verify
-from toolkit.format.tables import parse_shard_tables
 from toolkit.loader.dataset.fetch import Fetcher, Place
 from toolkit.loader.dataset.opened import Opened
 
@@ -39,18 +38,25 @@ class JoinedFetcher(Fetcher):
     """Checked reads of joined splits. Their record batches are laid out alike, so a part of a batch may mix them."""
 
     def __init__(self, parts: Sequence[Opened]) -> None:
-        super().__init__(parts[0].version.store, parse_shard_tables([]), parts[0].schema)
+        first = parts[0]
+        super().__init__(first.version.store, first.index, first.schema, first.shape)
         self._fetchers = [part.fetcher for part in parts]
         self._starts = starts([part.rows for part in parts])
-        batches = [fetcher.batch_start for fetcher in self._fetchers]
-        shifted = [begins[:-1] + first for begins, first in zip(batches, self._starts, strict=True)]
-        self._batch_start = np.append(np.concatenate(shifted), sum(part.rows for part in parts))
-        self._first_batch = starts([len(begins) - 1 for begins in batches])
+        self._first_batch = starts([part.index.batches for part in parts])
+        self._first_table = starts([len(part.index) for part in parts])
+        rows = [part.index.table_row[:-1] + first for part, first in zip(parts, self._starts, strict=True)]
+        self._table_row = np.append(np.concatenate(rows), sum(part.rows for part in parts))
 
     @property
-    def batch_start(self) -> NDArray[np.int64]:
-        """int64 (batches + 1,): first row of each record batch, and the number of rows, over all splits."""
-        return self._batch_start
+    def table_row(self) -> NDArray[np.int64]:
+        """int64 (tables + 1,): first row of each shard table, and the number of rows, over all splits."""
+        return self._table_row
+
+    def open_table(self, number: int) -> tuple[NDArray[np.int64], int]:
+        """Read shard table number `number` over all splits. Raises CorruptTableError."""
+        owner = int(np.searchsorted(self._first_table, number, side="right")) - 1
+        begins, first = self._fetchers[owner].open_table(number - int(self._first_table[owner]))
+        return begins, first + int(self._first_batch[owner])
 
     def open_batch(self, batch: int) -> tuple[Body, FileIdentity]:
         """Open record batch number `batch` over all splits. Raises CorruptShardError."""

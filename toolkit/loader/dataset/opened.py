@@ -1,4 +1,4 @@
-"""What all views of a split share: tables, class names, open shards. Shards are opened when they are first read."""
+"""What all views of a split share: tables, class names, open shards. Both are read when a row of theirs first is."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import Protocol, Self
 import pyarrow as pa
 
 from toolkit.format.contents import read_classes, read_index, read_schema
+from toolkit.format.index import ShardIndex
+from toolkit.format.layout import batch_shape
 from toolkit.format.pin import Version, resolve
 from toolkit.format.reader import Verify
-from toolkit.format.tables import ShardIndex
 from toolkit.loader.dataset.fetch import Fetcher
 
 __all__ = ["Opened", "Place", "Stored"]
@@ -64,6 +65,7 @@ class Opened:
         self.classes: dict[str, tuple[str, ...]] = read_classes(version)
         self.schema: pa.Schema = read_schema(version)
         self.rows = self.index.rows
+        self.shape = batch_shape(self.schema, version.manifest.columns)
         self._read_with(verify)
 
     @property
@@ -81,5 +83,5 @@ class Opened:
 
     def _read_with(self, verify: Verify) -> None:
         self._verify = verify
-        self.fetcher = Fetcher(self.version.store, self.index, self.schema, verify)
+        self.fetcher = Fetcher(self.version.store, self.index, self.schema, self.shape, verify)
         self.parts: tuple[Opened, ...] = (self,)

@@ -40,10 +40,11 @@ class OpenRun:
     """
 
     def __init__(self, dataset: Dataset, column: str | None = None) -> None:
-        """Find the tokens column of a whole split; reads nothing.
+        """Find the tokens column of a whole split; reads the shard tables.
 
         Raises:
             UsageError: There is none, or several and `column` is None; or the dataset is a view, or joined ones.
+            CorruptTableError: A shard table is missing or damaged.
         """
         if len(dataset.pins) > 1:
             raise UsageError(
@@ -61,9 +62,10 @@ class OpenRun:
         if not isinstance(layout, ListLayout) or not isinstance(layout.child, FixedLayout) or layout.offsets is None:
             raise UsageError(f"column {self.column.name!r} is {layout.type}, not lists of ids: it is no tokens column")
         self._ids, self._ends, self.width = layout.child.data, layout.offsets, layout.child.width
-        self._run = TokenRun(np.ascontiguousarray(self._index.shard_tokens), self.width)
+        shard_tokens = self._index.shard_tokens()
+        self._run = TokenRun(shard_tokens, self.width)
         self.tokens = self._run.tokens
-        self._shard_first = np.concatenate(([0], np.cumsum(self._index.shard_tokens)))
+        self._shard_first = np.concatenate(([0], np.cumsum(shard_tokens)))
         self._readers: dict[int, ShardReader] = {}
         self._checked = 0.0
         self._lock = threading.Lock()
@@ -127,16 +129,14 @@ class OpenRun:
         Raises:
             CorruptShardError: As gather.
         """
-        index = self._index
-        batches, inner = index.locate(np.array([first, first + count - 1], np.int64))
+        last = first + count - 1
         ends: list[NDArray[np.int64]] = []
         begin = -1
-        for batch in range(int(batches[0]), int(batches[1]) + 1):
-            shard = int(index.batch_shard[batch])
-            body = self._open(shard).body(batch)
+        for batch in range(self._index.batch_of(first), self._index.batch_of(last) + 1):
+            info = self._index.batch(batch)
+            body = self._open(info.shard).body(batch)
             start, nbytes = body.buffer(self._ends)
-            low = int(inner[0]) if batch == batches[0] else 0
-            high = int(inner[1]) + 1 if batch == batches[1] else body.rows
+            low, high = max(first - info.start, 0), min(last + 1 - info.start, body.rows)
             offsets = np.empty(high - low + 1, np.int64)
             status, chunk = READ_RANGE, -1
             if (high + 1) * 8 <= nbytes:
@@ -144,22 +144,11 @@ class OpenRun:
             if not status and not _are_ends(offsets, low, high == body.rows, body.buffer(self._ids)[1] // self.width):
                 status = READ_RANGE
             if status:
-                raise self._corrupt(status, shard, batch - int(index.shard_first_batch[shard]), chunk)
-            offsets += self._batch_start(shard, batch)
-            if offsets[-1] > self._shard_first[shard + 1]:
-                held, said = int(offsets[-1] - self._shard_first[shard]), int(self._index.shard_tokens[shard])
-                raise self._fault(shard, f"its documents hold {held} tokens, its shard table says {said}")
+                raise self._corrupt(status, info.shard, info.number, chunk)
+            offsets += info.token_start
             begin = int(offsets[0]) if begin < 0 else begin
             ends.append(offsets[1:])
         return begin, np.concatenate(ends)
-
-    def _batch_start(self, shard: int, batch: int) -> int:
-        """Return the token of the run where a record batch begins."""
-        start = int(self._shard_first[shard])
-        reader = self._open(shard)
-        for earlier in range(int(self._index.shard_first_batch[shard]), batch):
-            start += reader.body(earlier).buffer(self._ids)[1] // self.width
-        return start
 
     def _attach(self, shards: list[int]) -> None:
         if self._run.open_shards and self._run.open_shards + len(shards) > _OPEN_SHARDS:
@@ -169,8 +158,7 @@ class OpenRun:
             return  # what is missing now is asked for anew
         for shard in shards:
             reader = self._open(shard)
-            first, last = (int(self._index.shard_first_batch[shard + i]) for i in (0, 1))
-            bodies = [reader.body(batch) for batch in range(first, last)]
+            bodies = [reader.body(batch) for batch in self._index.shard(shard).batches]
             try:
                 self._run.attach(shard, TokenShard(bodies, self._ids, self._ends, self.width))
             except ValueError as error:
@@ -207,7 +195,7 @@ class OpenRun:
         return self._fault(shard, f"record batch {batch}: {read_failure(status, chunk)}")
 
     def _fault(self, shard: int, what: str) -> CorruptShardError:
-        path = self._index.shard_path(shard)
+        path = self._index.shard(shard).path
         return CorruptShardError(
             f"shard {path}, column {self.column.name}: {what}. "
             "Run `toolkit verify --full`, then copy the shard from a good copy or pack again",

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from types import MappingProxyType
 
+import pyarrow as pa
+
 from toolkit._native.image.program import UNSUPPORTED, ImageError, Scratch, probe
 from toolkit.format.media import IMAGE, StoredForm
 from toolkit.pipelines.image.formats import NotAPictureError, find_format, open_picture
@@ -15,6 +17,7 @@ from toolkit.pipelines.state import State, ValueKind
 __all__ = ["ImageMedium"]
 
 _CHANNELS = 3
+_FIRST_SIDEWAYS = 5  # of EXIF's orientations: from here on, width and height change places
 _JPEG_MAGIC = b"\xff\xd8\xff"
 
 
@@ -72,6 +75,20 @@ class ImageMedium(Medium):
         height, width, _ = sizes
         return _header("raw", width, height, False)
 
+    def derive(self, column: pa.Array) -> list[pa.Array]:
+        """Return height, width, orientation and format of each picture."""
+        form = self.stored.form_of(column.type) or self.stored.source_form
+        found: list[tuple[int, int, int, str] | tuple[None, ...]] = []
+        for value in column:
+            if not value.is_valid or not value[form.payload].is_valid:
+                found.append((None,) * len(self.stored.facts))
+            elif form.is_decoded:
+                found.append((value["height"].as_py(), value["width"].as_py(), 1, "raw"))
+            else:
+                found.append(_facts(value[form.payload].as_buffer().to_pybytes()))
+        columns = zip(*found, strict=True) if found else ([] for _ in self.stored.facts)
+        return [pa.array(values, fact.type) for values, fact in zip(columns, self.stored.facts, strict=True)]
+
     def decode_check(self, max_pixels: int) -> Callable[[bytes], str | None]:
         """Return what decodes as a pipeline does."""
         # Late: a pack does without, and starts sooner.
@@ -107,6 +124,27 @@ class ImageMedium(Medium):
         if nbytes != height * width * channels:
             return f"{nbytes} bytes of pixels for a raw image of {height} x {width} x {channels}"
         return None
+
+
+def _facts(payload: bytes) -> tuple[int, int, int, str] | tuple[None, ...]:
+    """Return height and width as they are decoded, EXIF's orientation, and the format."""
+    if payload[:3] == _JPEG_MAGIC:
+        try:
+            width, height, _, orientation, _ = probe(payload)
+        except ImageError:
+            return (None,) * 4
+        name = "JPEG"
+    else:
+        from PIL import ExifTags
+
+        try:
+            with open_picture(payload) as image, heard():
+                orientation = image.getexif().get(ExifTags.Base.Orientation, 1)
+                name, width, height = image.format or "?", image.width, image.height
+        except Exception:  # PIL's plugins raise whatever damaged bytes lead them to
+            return (None,) * 4
+    orientation = orientation if orientation in range(1, 9) else 1
+    return (width, height, orientation, name) if orientation >= _FIRST_SIDEWAYS else (height, width, orientation, name)
 
 
 def _header(name: str, width: int, height: int, turned: bool) -> Header:
