@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 import contextlib
 
 import numpy as np
@@ -10,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolkit.format.message import parse_batch_message
+from toolkit._native.shards.message import BatchMessage, decode_base64
 
 BATCH = pa.record_batch({"a": ["x", None, "yz"], "b": [1, 2, 3]})
 
@@ -29,7 +31,7 @@ GOOD = message_of(BATCH, {"toolkit.crc32c": "abcd"})
 
 
 def test_what_a_message_says() -> None:
-    message = parse_batch_message(GOOD)
+    message = BatchMessage(GOOD)
     assert message.rows == 3
     assert message.metadata == {"toolkit.crc32c": b"abcd"}
     assert message.body_bytes % 8 == 0
@@ -39,28 +41,28 @@ def test_what_a_message_says() -> None:
 
 
 def test_a_message_without_metadata_or_columns() -> None:
-    assert parse_batch_message(message_of(BATCH)).metadata == {}
-    empty = parse_batch_message(message_of(pa.RecordBatch.from_arrays([], names=[])))
+    assert BatchMessage(message_of(BATCH)).metadata == {}
+    empty = BatchMessage(message_of(pa.RecordBatch.from_arrays([], names=[])))
     assert (empty.rows, empty.body_bytes, empty.buffers.shape) == (0, 0, (0, 2))
 
 
 @given(st.dictionaries(st.text(max_size=5), st.text(max_size=2000), max_size=4))
 def test_custom_metadata_of_any_text(metadata: dict[str, str]) -> None:
-    found = parse_batch_message(message_of(BATCH, metadata)).metadata
+    found = BatchMessage(message_of(BATCH, metadata)).metadata
     assert found == {key: value.encode() for key, value in metadata.items()}
 
 
 def test_what_format_1_has_not_is_refused() -> None:
     with pytest.raises(ValueError, match="compressed"):
-        parse_batch_message(message_of(BATCH, compression="lz4"))
+        BatchMessage(message_of(BATCH, compression="lz4"))
     schema = BATCH.schema.serialize().to_pybytes()
     with pytest.raises(ValueError, match="not a record batch"):
-        parse_batch_message(schema)
+        BatchMessage(schema)
 
 
 def parses_or_refuses(data: bytes) -> None:
     with contextlib.suppress(ValueError):
-        message = parse_batch_message(data)
+        message = BatchMessage(data)
         assert message.buffers.dtype == np.int64
         assert message.buffers.ndim == 2
 
@@ -68,7 +70,7 @@ def parses_or_refuses(data: bytes) -> None:
 def test_every_cut_and_every_flip() -> None:
     for cut in range(len(GOOD)):
         with pytest.raises(ValueError, match=r"."):
-            parse_batch_message(GOOD[:cut])
+            BatchMessage(GOOD[:cut])
     for at in range(len(GOOD)):
         for bit in range(8):
             data = bytearray(GOOD)
@@ -91,3 +93,17 @@ def test_any_word_replaced(changes: list[tuple[int, int]]) -> None:
     for word, value in changes:
         data[4 * word : 4 * word + 4] = value.to_bytes(4, "little")
     parses_or_refuses(bytes(data))
+
+
+LETTERS = st.text("Ab9+/=-\n", max_size=12).map(str.encode)
+
+
+@given(st.binary(max_size=50).map(base64.b64encode) | LETTERS | st.binary(max_size=12))
+def test_base64_is_what_python_says(text: bytes) -> None:
+    try:
+        expected = base64.b64decode(text, validate=True)
+    except binascii.Error:
+        with pytest.raises(ValueError, match="base64"):
+            decode_base64(text)
+    else:
+        assert decode_base64(text) == expected

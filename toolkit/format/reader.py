@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import enum
 import hashlib
-
-import numpy as np
 
 from toolkit._native.shards.body import (
     CHUNK_BYTES,
@@ -18,18 +14,17 @@ from toolkit._native.shards.body import (
     READ_TEXT,
     Body,
 )
+from toolkit._native.shards.message import BatchMessage, decode_base64
 from toolkit.errors import CorruptShardError, NotFoundError, UsageError, did_you_mean
 from toolkit.escapes import short
 from toolkit.format.index import BatchInfo, ShardIndex
 from toolkit.format.layout import BatchShape
-from toolkit.format.message import BatchMessage, parse_batch_message
 from toolkit.format.shard import SUMS_KEY
 from toolkit.storage.mapped import ShardFile
 from toolkit.storage.store import NoObjectError, Store, local_path_of
 
 __all__ = ["ShardReader", "Verify", "read_failure"]
 
-_ALIGNMENT = 8
 _PIECE_BYTES = 1 << 20
 _WANTED_BYTES = 1 << 17  # of a head, asked for together with its message: what a page fault would read at once
 
@@ -141,19 +136,18 @@ class ShardReader:
         if hashlib.sha256(data).digest() != batch.metadata_sha256:
             raise self._corrupt(f"the metadata of record batch {batch.number} has changed since it was packed")
         try:
-            message = parse_batch_message(data)
+            message = BatchMessage(data)
             self._check(message, batch)
-            sums = base64.b64decode(message.metadata[SUMS_KEY], validate=True)
             return Body(
                 self._map,
                 batch.body_offset,
                 message.body_bytes,
                 message.rows,
-                sums,
-                np.ascontiguousarray(message.buffers),
+                decode_base64(message.metadata[SUMS_KEY]),
+                message.buffers,
                 self._remember,
             )
-        except (ValueError, KeyError, binascii.Error) as error:
+        except (ValueError, KeyError) as error:
             raise self._corrupt(f"record batch {batch.number} has unreadable metadata: {error}") from error
 
     def _read(self, offset: int, length: int) -> bytes:
@@ -176,13 +170,10 @@ class ShardReader:
         tokens = self._shape.token_count(message.buffers)
         if tokens != batch.tokens:
             raise ValueError(f"{tokens} tokens, its shard table says {batch.tokens}")
-        head = message.buffers[: self._shape.head]
-        if ((head[:, 0] > head_bytes) | (head[:, 1] > head_bytes - head[:, 0])).any():
-            raise ValueError("a buffer of its head lies behind it")
-        if (message.buffers[:, 0] % _ALIGNMENT).any():
-            raise ValueError(f"a buffer at no multiple of {_ALIGNMENT} bytes")
-        if message.buffers[self._shape.empty, 1].any():
-            raise ValueError("nulls in a column that has none")
+        in_head = self._shape.buffers if self._shape.head is None else self._shape.head
+        fault = message.places_fault(self._shape.empty, in_head, head_bytes)
+        if fault is not None:
+            raise ValueError(fault)
 
     def _corrupt(self, what: str) -> CorruptShardError:
         return CorruptShardError(

@@ -12,13 +12,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from toolkit._native.shards.message import BatchMessage
 from toolkit._native.shards.sums import ChunkSums
 from toolkit.errors import SourceError
 from toolkit.format.arrays import to_array
 from toolkit.format.compact import compact_batch
 from toolkit.format.digest import sample_digests
 from toolkit.format.layout import batch_shape
-from toolkit.format.message import parse_batch_message
 from toolkit.format.schema import DIGEST, DIGEST_BYTES, KEY, columns_of
 from toolkit.format.sizes import MOST_EMPTY_ITEMS, empty_items, padding_bytes, row_bytes
 from toolkit.storage.store import NewObject
@@ -149,7 +149,7 @@ class ShardWriter:
         """Return the place of the record batch that was written last."""
         sink = self._sink
         message = sink.message
-        buffers = parse_batch_message(message).buffers
+        buffers = BatchMessage(message).buffers
         return BatchPlace(
             offset=sink.message_start,
             metadata_bytes=len(message),

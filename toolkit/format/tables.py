@@ -9,9 +9,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from toolkit._native.shards.message import BatchMessage
 from toolkit.errors import CorruptTableError
 from toolkit.format.arrays import numbers, to_array
-from toolkit.format.message import parse_batch_message, parse_footer
+from toolkit.format.message import parse_footer
 from toolkit.format.shard import ShardRecord
 
 __all__ = [
@@ -221,7 +222,7 @@ def _check_batches(data: bytes) -> None:
     blocks = parse_footer(data, len(data))
     if len(blocks) != 1:
         raise ValueError(f"it has {len(blocks)} record batches, not one")
-    parse_batch_message(data[blocks[0].offset : blocks[0].offset + blocks[0].metadata_bytes])
+    BatchMessage(data[blocks[0].offset : blocks[0].offset + blocks[0].metadata_bytes])
 
 
 def _holds(fields: list[pa.Field], known: list[pa.Field]) -> bool:
