@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import hashlib
+import json
 import shutil
 from pathlib import Path
 
 import pytest
+from crafted import commit_by_hand
 from pictures import encode, make_folder, picture
 
 import toolkit
@@ -75,6 +78,21 @@ def test_it_refuses_when_it_could_harm(three: tuple[Path, list[str]], tmp_path: 
         gc(str(root), delete=True)
     with pytest.raises(NotFoundError):
         gc(str(tmp_path / "nowhere"), delete=True)
+
+
+def test_tables_under_keys_of_a_newer_toolkit_stay(three: tuple[Path, list[str]]) -> None:
+    root, _ = three
+    hashes = [hashlib.sha256(name).hexdigest() for name in (b"index", b"unnamed")]
+    for digest in hashes:
+        (root / f"tables/{digest}.arrow").write_bytes(b"x")
+    document = json.loads((root / "manifest.json").read_bytes())
+    document["row_indexes"] = [{"table": hashes[0]}]
+    pin = commit_by_hand(root, document)
+    found = gc(str(root), delete=True)
+    assert found.kept == (pin,)
+    assert (root / f"tables/{hashes[0]}.arrow").exists()
+    assert not (root / f"tables/{hashes[1]}.arrow").exists()
+    assert not verify(root, full=True).findings
 
 
 def test_a_copy_without_empty_folders_can_be_collected(three: tuple[Path, list[str]]) -> None:

@@ -25,6 +25,7 @@ from toolkit.format.manifest import (
     TableRef,
     encode_manifest,
     parse_manifest,
+    unknown_part,
 )
 from toolkit.format.schema import image_column, label_column
 
@@ -73,15 +74,6 @@ def test_order_of_keys_does_not_matter() -> None:
         return Manifest(format=1, requires=(), columns=(), schema=HASH, splits={}, options={}, parent=None, user=user)
 
     assert encode_manifest(manifest({"b": "1", "a": "2"})) == encode_manifest(manifest({"a": "2", "b": "1"}))
-
-
-def test_hashes_of_all_tables() -> None:
-    split = Split(rows=0, bytes=0, labels={}, tables=(TableRef(sha256="aa", shards=0, rows=0),))
-    columns = (image_column("image"), label_column("label", "bb"))
-    manifest = Manifest(
-        format=1, requires=(), columns=columns, schema="cc", splits={"x": split}, options={}, parent=None, user={}
-    )
-    assert manifest.table_hashes == ["cc", "bb", "aa"]
 
 
 # --- refused ----------------------------------------------------------------------------------------------------
@@ -177,3 +169,26 @@ def test_threads_that_meet_a_manifest_for_the_first_time(dataset: Path) -> None:
     names = [str(dataset / "manifest.json"), str(dataset / "tables" / f"{schema}.arrow")]
     for _ in range(6):
         subprocess.run([sys.executable, "-c", FIRST_USE, *names], check=True, timeout=60)
+
+
+# --- what only a newer toolkit knows ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "place"),
+    [
+        (lambda m: m.update(index="x"), "index"),
+        (lambda m: m["columns"][0].update(kind="point_cloud"), "columns[0].kind"),
+        (lambda m: m["columns"][0].update(bits=12), "columns[0].bits"),
+        (lambda m: m["splits"]["train"].update(index={"a": [1]}), "splits.train.index"),
+        (lambda m: m["splits"]["train"]["tables"][0].update(zones="x"), "splits.train.tables[0].zones"),
+        (lambda m: m["splits"]["train"]["labels"]["label"].update(soft=None), "splits.train.labels.label.soft"),
+    ],
+)
+def test_it_is_found(dataset: Path, change: Callable[[Any], None], place: str) -> None:
+    data = (dataset / "manifest.json").read_bytes()
+    assert unknown_part(data, parse_manifest(data, "M")) is None
+    document = json.loads(data)
+    change(document)
+    changed = json.dumps(document).encode()
+    assert unknown_part(changed, parse_manifest(changed, "M")) == place

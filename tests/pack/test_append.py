@@ -1,13 +1,15 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
+from crafted import commit_by_hand
 from pictures import encode, make_folder, picture
 
 import toolkit
 from toolkit.checks.verify import verify
-from toolkit.errors import CorruptShardError, NotFoundError, SourceError, UsageError
+from toolkit.errors import CorruptShardError, FormatError, NotFoundError, SourceError, UsageError
 from toolkit.pack.job import OnExisting, PackJob
 from toolkit.pack.run import pack
 
@@ -49,6 +51,16 @@ def test_rows_keep_their_numbers_and_old_pins_keep_working(first: Path, tmp_path
     assert sorted(key for batch in after.loader(batch_size=5, shuffle="full") for key in batch.sample_keys) == sorted(
         after.keys()
     )
+
+
+def test_what_only_a_newer_toolkit_knows_is_not_lost(first: Path, tmp_path: Path) -> None:
+    document = json.loads((first / "manifest.json").read_bytes())
+    document["splits"]["train"]["zone_map"] = {"of": "label"}
+    pin = commit_by_hand(first, document)
+    message = r"packed by a newer toolkit: its manifest has splits\.train\.zone_map"
+    with pytest.raises(FormatError, match=message):
+        pack(append(more(tmp_path, {"train/bee": 3}), first))
+    assert toolkit.open(first, split="train").pin == pin
 
 
 def test_ids_never_move_and_new_classes_come_behind_when_allowed(first: Path, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +13,16 @@ from toolkit.errors import ExistsError, UsageError
 from toolkit.format.commit import locked, remove_temporaries
 from toolkit.format.contents import read_index
 from toolkit.format.names import FOLDERS, is_own
-from toolkit.format.pin import MANIFESTS, REPORTS, TABLES, Version, reference_text, resolve, split_pin
+from toolkit.format.pin import (
+    MANIFESTS,
+    REPORTS,
+    TABLES,
+    Version,
+    read_manifest,
+    reference_text,
+    resolve,
+    split_pin,
+)
 from toolkit.options.compound import Names
 from toolkit.pack.journal import Journal
 from toolkit.pack.note import CommitNote
@@ -21,6 +31,8 @@ from toolkit.storage.places import local_path
 from toolkit.storage.store import WritableStore
 
 __all__ = ["GcResult", "gc"]
+
+_HASH = re.compile(r"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,10 +100,10 @@ def gc(dataset: str | os.PathLike[str], *, keep: str | Sequence[str] = (), delet
 
 
 def _files(version: Version) -> set[str]:
-    """Return every file that a version names."""
-    manifest = version.manifest
-    files = {f"{MANIFESTS}/{version.pin}.json", *(f"{TABLES}/{digest}.arrow" for digest in manifest.table_hashes)}
-    for split in manifest.splits:
+    """Return every file that a version names, tables also under keys that only a newer toolkit knows."""
+    hashes = _HASH.findall(read_manifest(version).decode())
+    files = {f"{MANIFESTS}/{version.pin}.json", *(f"{TABLES}/{digest}.arrow" for digest in hashes)}
+    for split in version.manifest.splits:
         files.update(read_index(version, split).paths())
     return files
 

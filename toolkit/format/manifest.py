@@ -12,11 +12,21 @@ from toolkit.format.contract import MOST_BYTES, MOST_ROWS, columns_fault
 from toolkit.format.schema import FORMAT_VERSION, Column, Derived, Hash, Kind
 from toolkit.format.tables import sha256
 
-__all__ = ["MOST_SHARDS", "LabelCounts", "Manifest", "Split", "TableRef", "encode_manifest", "parse_manifest"]
+__all__ = [
+    "MOST_SHARDS",
+    "LabelCounts",
+    "Manifest",
+    "Split",
+    "TableRef",
+    "encode_manifest",
+    "parse_manifest",
+    "unknown_part",
+]
 
 MOST_SHARDS = 4096  # of a shard table: it is read as a whole
 
 _KNOWN_FEATURES: frozenset[str] = frozenset()
+_NOTHING = object()  # equal to nothing that JSON has
 _Rows = Annotated[int, msgspec.Meta(ge=0, le=MOST_ROWS)]
 _Bytes = Annotated[int, msgspec.Meta(ge=0, le=MOST_BYTES)]
 
@@ -73,14 +83,6 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     parent: Hash | None
     user: dict[str, str]
 
-    @property
-    def table_hashes(self) -> list[str]:
-        """The sha256 of every table this version names: of the schema, labels, tokenizers and shards."""
-        labels = [column.label_table for column in self.columns if column.label_table]
-        tokenizers = [one.tokens.tokenizer_table for one in self.columns if one.tokens and one.tokens.tokenizer_table]
-        shards = [table.sha256 for split in self.splits.values() for table in split.tables]
-        return [self.schema, *labels, *tokenizers, *shards]
-
 
 class _Version(msgspec.Struct):
     format: int
@@ -129,6 +131,21 @@ def parse_manifest(data: bytes, name: str) -> Manifest:
     if fault is not None:
         raise CorruptTableError(f"{name} contradicts itself: {fault}")
     return manifest
+
+
+def unknown_part(data: bytes, manifest: Manifest) -> str | None:
+    """Say where `data`, of which `manifest` was read, holds what isn't known here: "columns[2].kind"; None: nowhere."""
+    return _unknown(json.loads(data), msgspec.to_builtins(manifest), "")
+
+
+def _unknown(given: object, known: object, where: str) -> str | None:
+    if isinstance(given, dict) and isinstance(known, dict):
+        pairs = [(f"{where}.{key}" if where else key, value, known.get(key, _NOTHING)) for key, value in given.items()]
+    elif isinstance(given, list) and isinstance(known, list | tuple):
+        pairs = [(f"{where}[{i}]", value, other) for i, (value, other) in enumerate(zip(given, known, strict=True))]
+    else:
+        return None if given == known else where
+    return next((found for place, value, other in pairs if (found := _unknown(value, other, place)) is not None), None)
 
 
 def _sums_fault(manifest: Manifest) -> str | None:

@@ -24,6 +24,7 @@ __all__ = [
     "Version",
     "current_pin",
     "holds_dataset",
+    "read_manifest",
     "read_table",
     "reference_text",
     "resolve",
@@ -125,6 +126,15 @@ def holds_dataset(reference: str) -> bool:
     store, _ = _rooted(*found)
     finished = store.info(MANIFEST) is not None and store.info(MANIFESTS) is not None
     return store.info(SHARDS) is not None and (finished or store.info(f"{JOURNAL}/job.json") is not None)
+
+
+def read_manifest(version: Version) -> bytes:
+    """Return the manifest's own bytes: it may hold more than is known here. Raises StorageError, PinMismatchError."""
+    name = f"{MANIFESTS}/{version.pin}.json"
+    data = version.store.read(name, _MANIFEST_BYTES)
+    if sha256(data) != version.pin:
+        raise PinMismatchError(f"{version.store.place(name)} was changed while it was read")
+    return data
 
 
 def read_table(version: Version, digest: str) -> bytes:

@@ -7,12 +7,13 @@ from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
 
-from toolkit.errors import CorruptShardError, SourceError, UsageError, did_you_mean
+from toolkit.errors import CorruptShardError, FormatError, SourceError, UsageError, did_you_mean
+from toolkit.escapes import plain
 from toolkit.format.contents import read_classes, read_index, read_schema
 from toolkit.format.key_hashes import key_hash
 from toolkit.format.layout import batch_shape, column_layouts
-from toolkit.format.manifest import LabelCounts, Split
-from toolkit.format.pin import resolve
+from toolkit.format.manifest import LabelCounts, Split, unknown_part
+from toolkit.format.pin import read_manifest, resolve
 from toolkit.format.reader import ShardReader, read_failure
 from toolkit.format.schema import KEY, Column, TokenEncoding
 from toolkit.format.values import DamagedValueError, read_rows
@@ -26,10 +27,21 @@ class Base:
     """The version that is appended to: its columns, class names, keys and splits. Reads what it is asked for."""
 
     def __init__(self, dataset: str) -> None:
-        """Open the current version. Raises NotFoundError and what else toolkit.format.pin.resolve raises."""
+        """Open the current version.
+
+        Raises:
+            FormatError: It holds what isn't known here, which would be lost.
+            NotFoundError: And what else toolkit.format.pin.resolve raises.
+        """
         self._version = resolve(dataset)
         self.pin = self._version.pin
         self.manifest = self._version.manifest
+        unknown = unknown_part(read_manifest(self._version), self.manifest)
+        if unknown is not None:
+            raise FormatError(
+                f"{dataset!r} was packed by a newer toolkit: its manifest has {plain(unknown)}, which isn't known here "
+                "and would be lost. Append with a newer toolkit"
+            )
         self.schema = read_schema(self._version)
         self.classes = read_classes(self._version)
 
