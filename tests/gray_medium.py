@@ -16,8 +16,9 @@ import numpy as np
 import pyarrow as pa
 
 from toolkit.errors import UsageError
+from toolkit.format.arrays import to_array
 from toolkit.format.kinds import Kind
-from toolkit.format.media import StoredForm, StoredMedium
+from toolkit.format.media import Fact, StoredForm, StoredMedium
 from toolkit.pipelines.media import add_medium, forget_medium
 from toolkit.pipelines.medium import Encoder, Header, Medium, Shaping, UnfitMediumError
 from toolkit.pipelines.registry import forget, register
@@ -41,6 +42,9 @@ ROWS = StoredForm(
     sizes=("height", "width"),
     dtype="uint8",
 )
+
+
+FACTS = (Fact("height", 1, pa.int32()), Fact("width", 1, pa.int32()), Fact("shape", 2, pa.string()))
 
 
 def _form(encoding: str) -> StoredForm:
@@ -114,7 +118,7 @@ class _GrayEncoder(Encoder):
 
 
 class GrayMedium(Medium):
-    stored = StoredMedium(GRAY, "gray pictures", (FILE, ROWS), _form)
+    stored = StoredMedium(GRAY, "gray pictures", (FILE, ROWS), _form, FACTS)
     extensions = frozenset({"gray"})
     numbers = ("width", "height")
     marks = MappingProxyType({"tall": "taller than wide"})
@@ -134,6 +138,18 @@ class GrayMedium(Medium):
         height, width = sizes
         marks = frozenset({"tall"} if height > width else ())
         return Header("GRAY", f"{width} x {height} gray", {"width": width, "height": height}, marks)
+
+    def derive(self, column: pa.Array) -> list[pa.Array]:
+        found: list[tuple[int | None, int | None, str | None]] = []
+        for value in column.to_pylist():
+            header = None
+            if value is not None and "rows" in value:
+                header = self.header_of([value["height"], value["width"]])
+            elif value is not None and value["data"] is not None:
+                header = self.header(value["data"])
+            sizes = {} if header is None else header.numbers
+            found.append((sizes.get("height"), sizes.get("width"), None if header is None else header.text))
+        return [to_array([row[i] for row in found], fact.type) for i, fact in enumerate(FACTS)]
 
     def decode_check(self, max_pixels: int) -> Callable[[bytes], str | None]:
         def check(payload: bytes) -> str | None:

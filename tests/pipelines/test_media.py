@@ -16,7 +16,7 @@ from gray_medium import GRAY, added, gray_file
 import toolkit
 from toolkit.checks.inspect import inspect
 from toolkit.checks.verify import verify
-from toolkit.errors import ToolkitError
+from toolkit.format.kinds import Kind
 from toolkit.pack.job import PackJob
 from toolkit.pack.run import pack
 from toolkit.pipelines.media import add_medium, medium_of
@@ -102,10 +102,11 @@ def test_a_kind_has_one_medium(gray: Medium) -> None:
         add_medium(gray)
 
 
-def test_without_it_nobody_knows_it(commit_rows: Callable[..., str], tmp_path: Path) -> None:
+def test_without_it_its_values_are_read_by_their_type(commit_rows: Callable[..., str], tmp_path: Path) -> None:
     with added():
         dataset = TestGray().commit(commit_rows, tmp_path / "dataset", FILES)
         assert len(toolkit.open(dataset)) == 2
     assert medium_of(GRAY) is None
-    with pytest.raises(ToolkitError, match="gray"):
-        toolkit.open(dataset)
+    ds = toolkit.open(dataset)
+    assert [column.kind for column in ds.columns] == [Kind.UNKNOWN]
+    assert ds[1]["x"] == {"data": FILES[1], "name": None}

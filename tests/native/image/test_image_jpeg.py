@@ -293,6 +293,40 @@ def test_bomb_is_refused_from_its_header() -> None:
     assert status_of(data, [(60, 0, 0)], max_pixels=4000) == image.TOO_LARGE
 
 
+def test_probe_many_is_probe_of_each() -> None:
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    files = [jpeg(photo(70, 40)), b"", jpeg(photo(33, 21), exif=exif), b"GIF89a", jpeg(photo(9, 9))[:60]]
+    data = np.frombuffer(b"".join(files), np.uint8)
+    lengths = np.array([len(file) for file in files], np.int64)
+    addresses = (data.ctypes.data + np.cumsum(lengths) - lengths).astype(np.uint64)
+    found = np.full((len(files), 4), -1, np.int32)
+    image.probe_many(addresses, lengths, found)
+    for file, (status, height, width, orientation) in zip(files, found.tolist(), strict=True):
+        if status == image.OK:
+            assert image.probe(file)[:4] == (width, height, 3, orientation)
+        else:
+            with pytest.raises(image.ImageError) as failed:
+                image.probe(file)
+            assert (failed.value.status, height, width, orientation) == (status, 0, 0, 0)
+    assert [status == image.OK for status in found[:, 0]] == [True, False, True, False, False]
+    image.probe_many(addresses[:0], lengths[:0], found[:0])
+
+
+def test_probe_many_refuses_what_does_not_fit() -> None:
+    addresses, lengths, found = np.zeros(2, np.uint64), np.zeros(2, np.int64), np.zeros((2, 4), np.int32)
+    for wrong in (
+        (addresses[:1], lengths, found),
+        (addresses, lengths[:1], found),
+        (addresses, lengths, found[:1]),
+        (addresses, lengths, np.zeros((2, 3), np.int32)),
+        (addresses, np.array([0, -1], np.int64), found),
+        (addresses, np.array([0, 1], np.int64), found),
+    ):
+        with pytest.raises(ValueError, match=r"\d"):
+            image.probe_many(*wrong)
+
+
 def test_probe() -> None:
     assert image.probe(jpeg(photo(70, 40))) == (70, 40, 3, 1, False)
     assert image.probe(jpeg(grey(40, 70, 0), progressive=True)) == (40, 70, 1, 1, True)

@@ -8,17 +8,16 @@ from types import MappingProxyType
 import pyarrow as pa
 
 from toolkit._native.image.program import UNSUPPORTED, ImageError, Scratch, probe
+from toolkit.format.arrays import valid_rows
 from toolkit.format.media import IMAGE, StoredForm
+from toolkit.pipelines.image.facts import JPEG_MAGIC, column_facts, decoded_facts, facts_of
 from toolkit.pipelines.image.formats import NotAPictureError, find_format, open_picture
-from toolkit.pipelines.image.pil_messages import heard
 from toolkit.pipelines.medium import Encoder, Header, Medium, Shaping, UnfitMediumError
 from toolkit.pipelines.state import State, ValueKind
 
 __all__ = ["ImageMedium"]
 
 _CHANNELS = 3
-_FIRST_SIDEWAYS = 5  # of EXIF's orientations: from here on, width and height change places
-_JPEG_MAGIC = b"\xff\xd8\xff"
 
 
 class ImageMedium(Medium):
@@ -41,7 +40,7 @@ class ImageMedium(Medium):
 
     def check_header(self, payload: bytes | memoryview) -> None:
         """Read the header, a JPEG's natively."""
-        if payload[:3] == _JPEG_MAGIC:
+        if payload[:3] == JPEG_MAGIC:
             try:
                 probe(payload)
                 return
@@ -54,21 +53,9 @@ class ImageMedium(Medium):
             raise UnfitMediumError(str(error)) from error
 
     def header(self, payload: bytes | memoryview) -> Header | None:
-        """Return size, format, and whether EXIF turns it; width and height are as stored, before that."""
-        if payload[:3] == _JPEG_MAGIC:
-            try:
-                width, height, _, orientation, _ = probe(payload)
-            except ImageError:
-                return None
-            return _header("JPEG", width, height, orientation > 1)
-        from PIL import ExifTags
-
-        try:
-            with open_picture(payload) as image, heard():
-                turned = image.getexif().get(ExifTags.Base.Orientation, 1) in range(2, 9)
-                return _header(image.format or "?", image.width, image.height, turned)
-        except Exception:  # PIL's plugins raise whatever damaged bytes lead them to
-            return None
+        """Return the size as it is decoded, the format, and whether EXIF turns it."""
+        facts = facts_of(payload)
+        return None if facts is None else _header(facts.format, facts.width, facts.height, facts.orientation > 1)
 
     def header_of(self, sizes: Sequence[int]) -> Header:
         """Return the size of raw pixels; nothing is to turn any more."""
@@ -78,16 +65,10 @@ class ImageMedium(Medium):
     def derive(self, column: pa.Array) -> list[pa.Array]:
         """Return height, width, orientation and format of each picture."""
         form = self.stored.form_of(column.type) or self.stored.source_form
-        found: list[tuple[int, int, int, str] | tuple[None, ...]] = []
-        for value in column:
-            if not value.is_valid or not value[form.payload].is_valid:
-                found.append((None,) * len(self.stored.facts))
-            elif form.is_decoded:
-                found.append((value["height"].as_py(), value["width"].as_py(), 1, "raw"))
-            else:
-                found.append(_facts(value[form.payload].as_buffer().to_pybytes()))
-        columns = zip(*found, strict=True) if found else ([] for _ in self.stored.facts)
-        return [pa.array(values, fact.type) for values, fact in zip(columns, self.stored.facts, strict=True)]
+        there = valid_rows(column) & valid_rows(column.field(form.payload))
+        if form.is_decoded:
+            return decoded_facts(column, there)
+        return column_facts(column.field(form.payload), there)
 
     def decode_check(self, max_pixels: int) -> Callable[[bytes], str | None]:
         """Return what decodes as a pipeline does."""
@@ -124,27 +105,6 @@ class ImageMedium(Medium):
         if nbytes != height * width * channels:
             return f"{nbytes} bytes of pixels for a raw image of {height} x {width} x {channels}"
         return None
-
-
-def _facts(payload: bytes) -> tuple[int, int, int, str] | tuple[None, ...]:
-    """Return height and width as they are decoded, EXIF's orientation, and the format."""
-    if payload[:3] == _JPEG_MAGIC:
-        try:
-            width, height, _, orientation, _ = probe(payload)
-        except ImageError:
-            return (None,) * 4
-        name = "JPEG"
-    else:
-        from PIL import ExifTags
-
-        try:
-            with open_picture(payload) as image, heard():
-                orientation = image.getexif().get(ExifTags.Base.Orientation, 1)
-                name, width, height = image.format or "?", image.width, image.height
-        except Exception:  # PIL's plugins raise whatever damaged bytes lead them to
-            return (None,) * 4
-    orientation = orientation if orientation in range(1, 9) else 1
-    return (width, height, orientation, name) if orientation >= _FIRST_SIDEWAYS else (height, width, orientation, name)
 
 
 def _header(name: str, width: int, height: int, turned: bool) -> Header:

@@ -33,6 +33,46 @@ def probe(const uint8_t[::1] data not None):
     return header.width, header.height, header.components, header.orientation, bool(header.progressive)
 
 
+cdef void _probe_all(const uint64_t *addresses, const int64_t *lengths, int64_t count, img_jpeg *jpeg,
+                     int32_t *found) noexcept nogil:
+    cdef img_header header
+    cdef char message[IMG_MESSAGE]
+    cdef int64_t i
+    for i in range(count):
+        memset(&found[4 * i], 0, 4 * sizeof(int32_t))
+        found[4 * i] = _probe(<const uint8_t *><uintptr_t>addresses[i], lengths[i], jpeg, &header, message)
+        if found[4 * i] == IMG_OK:
+            found[4 * i + 1], found[4 * i + 2] = <int32_t>header.height, <int32_t>header.width
+            found[4 * i + 3] = header.orientation
+
+
+def probe_many(const uint64_t[::1] addresses not None, const int64_t[::1] lengths not None,
+               int32_t[:, ::1] found not None):
+    """Read the headers of files in memory, as `probe` does. Borrows the memory for the length of the call.
+
+    Args:
+        addresses: uint64 (n,), first byte of each file.
+        lengths: int64 (n,), bytes of each file.
+        found: int32 (n, 4), filled: status, and where that is OK height and width as stored, and orientation, else 0.
+
+    Raises:
+        ValueError: The arrays don't fit together.
+        MemoryError: There is no memory for a decoder.
+    """
+    cdef int64_t count = addresses.shape[0], i
+    cdef Scratch scratch = Scratch()
+    if lengths.shape[0] != count or found.shape[0] != count or found.shape[1] != 4:
+        raise ValueError(f"{count} addresses, {lengths.shape[0]} lengths and results of shape "
+                         f"{(found.shape[0], found.shape[1])}: they must be (n,), (n,) and (n, 4)")
+    if count == 0:
+        return
+    for i in range(count):
+        if lengths[i] < 0 or (addresses[i] == 0 and lengths[i] > 0):
+            raise ValueError(f"file {i} has no valid address or a negative length ({lengths[i]})")
+    with nogil:
+        _probe_all(&addresses[0], &lengths[0], count, scratch.memory.jpeg, &found[0, 0])
+
+
 def _decode_eighth(const uint8_t[::1] data not None, Scratch scratch not None):
     """Decode a whole JPEG at an eighth of its size with libjpeg-turbo and drop the pixels: what benchmarks call the floor,
     since Huffman decoding can't be skipped. Raises ImageError.

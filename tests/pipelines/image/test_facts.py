@@ -1,0 +1,190 @@
+"""What is known of pictures without decoding them is what their decoder then does with them."""
+
+from __future__ import annotations
+
+import io
+import struct
+import zlib
+from collections.abc import Callable
+from itertools import product
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pictures import encode, picture
+from PIL import Image, features
+from PIL.PngImagePlugin import PngInfo
+
+from toolkit._native.image.program import Scratch
+from toolkit.format.media import IMAGE_TYPE, RAW_IMAGE_TYPE
+from toolkit.pipelines.image.compiled import CompiledImage
+from toolkit.pipelines.image.decode_step import DecodeImage
+from toolkit.pipelines.image.facts import Facts, facts_of
+from toolkit.pipelines.image.formats import FORMATS
+from toolkit.pipelines.image.medium import ImageMedium
+
+_ORIENTATION = 0x0112
+_XMP = b'<x:xmpmeta xmlns:x="adobe:ns:meta/"><rdf:RDF><rdf:Description tiff:Orientation="%d"/></rdf:RDF></x:xmpmeta>'
+_NEEDED = {"AVIF": "avif", "JPEG2000": "jpg_2000"}  # what PIL may be built without
+_WRITTEN = [name for name in FORMATS if name not in _NEEDED or features.check(_NEEDED[name])]
+_EXIF = {"JPEG": "exif", "PNG": "exif", "WEBP": "exif", "TIFF": "tiffinfo", "AVIF": "exif"}
+_NO_TELLING = [None, b"", b"\0", b"no picture", b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n"]
+
+
+def written(name: str, exif: int | None, xmp: int | None, **options: object) -> bytes:
+    """Return a picture of 30 x 20 pixels in that format, with what it can hold of an orientation."""
+    tags = Image.Exif()
+    if exif is not None:
+        tags[_ORIENTATION] = exif
+        options[_EXIF[name]] = tags
+    if xmp is not None and name == "TIFF":
+        tags[700] = _XMP % xmp
+        options["tiffinfo"] = tags
+    elif xmp is not None and name == "PNG":
+        info = PngInfo()
+        info.add_itxt("XML:com.adobe.xmp", (_XMP % xmp).decode())
+        options["pnginfo"] = info
+    elif xmp is not None:
+        options["xmp"] = _XMP % xmp
+    return encode(picture(1, 30, 20), name, **options)
+
+
+def decoded_shape(file: bytes) -> tuple[int, ...]:
+    return CompiledImage("", [DecodeImage()]).decode(file, Scratch()).shape[:2]
+
+
+@pytest.mark.parametrize("name", _WRITTEN)
+def test_every_format_has_the_size_that_it_is_decoded_to(name: str) -> None:
+    numbers = [None, *range(10)] if name in _EXIF else [None]
+    for exif, xmp in product(numbers, numbers if name != "AVIF" else [None, 6]):
+        file = written(name, exif, xmp)
+        facts = facts_of(file)
+        assert facts is not None
+        assert (facts.height, facts.width) == decoded_shape(file), (exif, xmp)
+        told = xmp if exif is None else exif
+        assert (facts.orientation, facts.format) == (told if told in range(1, 9) else 1, name), (exif, xmp)
+
+
+def test_a_jpeg_that_pil_decodes_is_known_alike() -> None:
+    tags = Image.Exif()
+    tags[_ORIENTATION] = 6
+    file = encode(picture(1, 30, 20).convert("CMYK"), exif=tags)
+    assert facts_of(file) == Facts(30, 20, 6, "JPEG")
+    assert decoded_shape(file) == (30, 20)
+
+
+def test_an_animation_counts_its_first_frame() -> None:
+    frames = [picture(seed, 30, 20) for seed in range(3)]
+    for name in ("GIF", "PNG", "WEBP", "TIFF"):
+        file = encode(frames[0], name, save_all=True, append_images=frames[1:])
+        assert facts_of(file) == Facts(20, 30, 1, name)
+        assert decoded_shape(file) == (20, 30)
+
+
+def chunk(name: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+
+def exif_bytes(orientation: int) -> bytes:
+    tags = Image.Exif()
+    tags[_ORIENTATION] = orientation
+    return tags.tobytes()
+
+
+_PNG_CHUNKS: dict[str, Callable[[int], bytes]] = {
+    "eXIf": lambda n: chunk(b"eXIf", exif_bytes(n)[6:]),
+    "eXIf with a name": lambda n: chunk(b"eXIf", exif_bytes(n)),
+    "text exif": lambda n: chunk(b"tEXt", b"exif\0" + exif_bytes(n)),
+    "raw profile": lambda n: chunk(b"tEXt", b"Raw profile type exif\0\nexif\n 9\n" + exif_bytes(n).hex().encode()),
+    "packed profile": lambda n: chunk(
+        b"zTXt", b"Raw profile type exif\0\0" + zlib.compress(b"\nexif\n 9\n" + exif_bytes(n).hex().encode())
+    ),
+    "XMP": lambda n: chunk(b"iTXt", b"XML:com.adobe.xmp\0\0\0\0\0" + _XMP % n),
+    "packed XMP": lambda n: chunk(b"iTXt", b"XML:com.adobe.xmp\0\1\0\0\0" + zlib.compress(_XMP % n)),
+    "other text": lambda n: chunk(b"tEXt", b"Comment\0tiff:Orientation=%d" % n),
+    "nothing": lambda n: chunk(b"tEXt", b""),
+    "private": lambda n: chunk(b"prVt", bytes(n)),
+    "damaged EXIF": lambda n: chunk(b"eXIf", exif_bytes(n)[6 : 6 + n]),
+    "damaged text": lambda n: chunk(b"zTXt", b"Raw profile type exif\0\0" + bytes(n)),
+}
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    before=st.lists(st.tuples(st.sampled_from(list(_PNG_CHUNKS)), st.integers(1, 8)), max_size=3),
+    behind=st.lists(st.tuples(st.sampled_from(list(_PNG_CHUNKS)), st.integers(1, 8)), max_size=3),
+    cut=st.integers(0, 40) | st.just(0),
+)
+def test_a_png_is_turned_as_pil_says(before: list[tuple[str, int]], behind: list[tuple[str, int]], cut: int) -> None:
+    plain = encode(picture(1, 30, 20), "PNG")
+    pixels, end = plain.index(b"IDAT") - 4, plain.index(b"IEND") - 4
+    parts = [b"".join(_PNG_CHUNKS[name](number) for name, number in some) for some in (before, behind)]
+    file = plain[:pixels] + parts[0] + plain[pixels:end] + parts[1] + plain[end:]
+    file = file[: len(file) - cut]
+    facts = facts_of(file)
+    try:
+        with Image.open(io.BytesIO(file)) as image:
+            image.load()
+            number = image.getexif().get(_ORIENTATION, 1)
+    except Exception:  # PIL can't decode it: what its header says is then as good as nothing
+        return
+    assert facts == Facts(*((30, 20) if number >= 5 else (20, 30)), number, "PNG")
+
+
+@given(st.integers(0, 40), st.binary(min_size=1, max_size=3))
+def test_a_damaged_png_header_is_none_or_right(place: int, junk: bytes) -> None:
+    file = bytearray(encode(picture(1, 30, 20), "PNG"))
+    file[place : place + len(junk)] = junk
+    try:
+        with Image.open(io.BytesIO(file)) as image:
+            size = image.height, image.width
+    except Exception:
+        size = None
+    facts = facts_of(bytes(file))
+    assert facts is None or size in (None, facts[:2])
+
+
+def test_a_column_is_known_as_its_values_are() -> None:
+    medium = ImageMedium()
+    files = [written(name, None, None) for name in _WRITTEN]
+    files += [written("JPEG", number, None) for number in range(1, 9)]
+    rows = [*files, *_NO_TELLING, *files[::-1]]
+    column = pa.array([None if row is None else {"bytes": row, "path": None} for row in rows], IMAGE_TYPE)
+    whole = [facts_of(row) if row is not None else None for row in rows]
+    for start, stop in ((0, len(rows)), (3, 20), (len(files), len(files) + len(_NO_TELLING)), (5, 5)):
+        arrays = medium.derive(column.slice(start, stop - start))
+        assert [array.type for array in arrays] == [fact.type for fact in medium.stored.facts]
+        for array in arrays:
+            array.validate(full=True)
+        found = list(zip(*(array.to_pylist() for array in arrays), strict=True))
+        assert found == [(None,) * 4 if facts is None else tuple(facts) for facts in whole[start:stop]]
+    assert whole[len(files) : len(files) + len(_NO_TELLING)] == [None] * len(_NO_TELLING)
+
+
+def test_raw_pixels_have_nothing_to_turn() -> None:
+    value = {"pixels": bytes(2 * 3 * 3), "height": 2, "width": 3, "channels": 3}
+    column = pa.array([value, None, value], RAW_IMAGE_TYPE).slice(1)
+    assert [array.to_pylist() for array in ImageMedium().derive(column)] == [
+        [None, 2],
+        [None, 3],
+        [None, 1],
+        [None, "raw"],
+    ]
+
+
+def test_nothing_is_decoded_to_look_for_an_orientation(monkeypatch: pytest.MonkeyPatch) -> None:
+    def load(image: object) -> None:
+        raise AssertionError("decoded")
+
+    files = [written(name, exif, None) for name in _WRITTEN for exif in ([None, 6] if name in _EXIF else [None])]
+    monkeypatch.setattr("PIL.ImageFile.ImageFile.load", load)
+    assert all(facts_of(file) is not None for file in files)
+
+
+def test_sizes_that_no_column_holds_are_not_told() -> None:
+    ihdr = struct.pack(">II5B", 1 << 31, 1, 8, 2, 0, 0, 0)
+    file = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", ihdr) + chunk(b"IDAT", b"") + chunk(b"IEND", b"")
+    assert facts_of(file) is None
+    assert np.asarray(ImageMedium().derive(pa.array([{"bytes": file, "path": None}], IMAGE_TYPE))[0].is_null()).all()
