@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from toolkit._native.shards.body import CHUNK_BYTES, READ_OK
 from toolkit.checks.arguments import argument, check_flags, progress_of, whole
+from toolkit.checks.verify_derived import DerivedChecks
 from toolkit.checks.verify_samples import KeyLog, SampleChecks
 from toolkit.errors import CorruptShardError, NotFoundError, StorageError
 from toolkit.format.layout import column_layouts
@@ -96,7 +97,8 @@ def verify(
 
     Args:
         dataset: As toolkit.open takes it.
-        full: Check every byte, chunk sum and sample digest; otherwise sizes, tables and metadata of every shard.
+        full: Check every byte, chunk sum, sample digest and derived column; otherwise sizes, tables and metadata of
+            every shard.
         decode: Decode every image, and every other medium, as well.
         max_pixels: An image of more pixels can't be decoded.
         jobs: Shards checked at the same time; "auto" is the number of processors.
@@ -116,7 +118,8 @@ def verify(
     datasets = {name: open(pinned, split=name) for name in version.manifest.splits}
     keys = KeyLog() if full else None
     most = max_pixels if decode else None
-    checks = [_SplitCheck(one, keys, most, cancelled) for one in datasets.values()]
+    derived = DerivedChecks(version.manifest.columns, version.manifest.derived)
+    checks = [_SplitCheck(one, keys, derived, most, cancelled) for one in datasets.values()]
     work = [(check, shard) for check in checks for shard in range(check.dataset.index.shards)]
     total = sum(split.bytes for split in version.manifest.splits.values())
     findings: list[Finding] = []
@@ -143,11 +146,13 @@ def verify(
         bytes=total,
         seconds=time.monotonic() - started,
         findings=tuple(findings),
-        not_checked=tuple(_not_checked(decode, [column.kind for column in version.manifest.columns], full=full)),
+        not_checked=tuple(
+            _not_checked(decode, [column.kind for column in version.manifest.columns], derived, full=full)
+        ),
     )
 
 
-def _not_checked(decode: bool, kinds: Sequence[Kind], *, full: bool) -> list[str]:
+def _not_checked(decode: bool, kinds: Sequence[Kind], derived: DerivedChecks, *, full: bool) -> list[str]:
     """Say what a verification leaves out."""
     left_out = []
     if not full:
@@ -156,6 +161,11 @@ def _not_checked(decode: bool, kinds: Sequence[Kind], *, full: bool) -> list[str
             left_out.append("whether the labels are classes of their tables, and counted right (--full)")
         if Kind.TOKENS in kinds:
             left_out.append("whether the tokens are of the vocabulary (--full)")
+        if derived.known:
+            left_out.append("whether derived columns say what the stored values do (--full)")
+    if derived.unknown:
+        left_out.append(f"the derived columns {', '.join(derived.unknown)}, which this version of toolkit doesn't know")
+    left_out += [f"the derived columns of some values: {reason}" for reason in sorted(derived.unread)]
     media = [medium.stored.plural for kind in dict.fromkeys(kinds) if (medium := medium_of(kind)) is not None]
     if media and not decode:
         left_out.append(f"whether {' and '.join(media)} can be decoded (--decode)")
@@ -183,7 +193,12 @@ class _SplitCheck:
     """The checks of one split. Its methods run on several threads, each for another shard."""
 
     def __init__(
-        self, dataset: Dataset, keys: KeyLog | None, max_pixels: int | None, cancelled: threading.Event
+        self,
+        dataset: Dataset,
+        keys: KeyLog | None,
+        derived: DerivedChecks,
+        max_pixels: int | None,
+        cancelled: threading.Event,
     ) -> None:
         """`keys`: where they are put when everything is checked; `max_pixels`: of pictures to decode; None: none."""
         self._cancelled = cancelled
@@ -192,7 +207,7 @@ class _SplitCheck:
         self._layouts = column_layouts(dataset.schema)
         self._shape = dataset.stored.parts[0].shape
         classes = {name: len(names) for name, names in dataset.class_names.items()}
-        self._full = None if keys is None else SampleChecks(dataset.columns, classes, keys, dataset.split)
+        self._full = None if keys is None else SampleChecks(dataset.columns, classes, derived, keys, dataset.split)
         self._max_pixels = max_pixels
         self._decoded: dict[str, Held] = {}
         for column in dataset.columns if max_pixels is not None else ():

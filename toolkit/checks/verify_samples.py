@@ -1,4 +1,4 @@
-"""What `verify --full` looks for in the rows of one record batch: digests, labels, tokens, keys that come twice.
+"""What `verify --full` looks for in the rows of one record batch: digests, labels, tokens, derived columns, keys.
 
 The bytes are those that were packed; here it is asked whether they are what the dataset says of them.
 """
@@ -18,6 +18,7 @@ from typing import Self
 import numpy as np
 import pyarrow as pa
 
+from toolkit.checks.verify_derived import DerivedChecks
 from toolkit.errors import StorageError
 from toolkit.format.arrays import numbers, valid_rows, value_offsets
 from toolkit.format.digest import sample_digests
@@ -46,8 +47,16 @@ class SampleChecks:
         rows: How many were looked at.
     """
 
-    def __init__(self, columns: Sequence[Column], classes: Mapping[str, int], keys: KeyLog, split: str) -> None:
+    def __init__(
+        self,
+        columns: Sequence[Column],
+        classes: Mapping[str, int],
+        derived: DerivedChecks,
+        keys: KeyLog,
+        split: str,
+    ) -> None:
         """`classes`: how many each label column has."""
+        self._derived = derived
         self._classes = classes
         self._tokens = {one.name: one.tokens for one in columns if one.kind is Kind.TOKENS}
         self.keys = keys
@@ -68,6 +77,8 @@ class SampleChecks:
         for name, encoding in self._tokens.items():
             if encoding is not None:
                 yield from _look_at_tokens(name, encoding, records.column(name))
+        for row, what in self._derived.look(records):
+            yield Fault(row, what)
         with self._lock:
             self.rows += records.num_rows
 

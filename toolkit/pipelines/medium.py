@@ -16,13 +16,17 @@ import pyarrow as pa
 from toolkit.format.media import StoredForm, StoredMedium
 from toolkit.pipelines.state import State
 
-__all__ = ["HEAD_BYTES", "Encoder", "Header", "Made", "Medium", "Shaping", "UnfitMediumError"]
+__all__ = ["HEAD_BYTES", "Encoder", "Header", "Made", "Medium", "MissingReaderError", "Shaping", "UnfitMediumError"]
 
 HEAD_BYTES = 512  # of a file, that tell whose it is
 
 
 class UnfitMediumError(ValueError):
     """Why bytes are no value of a medium, or can't be decoded or encoded."""
+
+
+class MissingReaderError(UnfitMediumError):
+    """Why bytes can't be read here, though they may be a value of the medium: what reads their format is missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +102,12 @@ class Medium(ABC):
 
     @abstractmethod
     def check_header(self, payload: bytes | memoryview) -> None:
-        """Read no more than a file's header. Raises UnfitMediumError when it hasn't one that can be read."""
+        """Read no more than a file's header.
+
+        Raises:
+            UnfitMediumError: It hasn't one that can be read.
+            MissingReaderError: What reads its format isn't installed.
+        """
 
     @abstractmethod
     def header(self, payload: bytes | memoryview) -> Header | None:

@@ -21,6 +21,7 @@ __all__ = [
     "FORMATS",
     "HEAD_BYTES",
     "NotAPictureError",
+    "NotBuiltError",
     "find_format",
     "open_picture",
     "size_before_opening",
@@ -84,6 +85,10 @@ class NotAPictureError(ValueError):
     """Why bytes can't be opened as a picture."""
 
 
+class NotBuiltError(NotAPictureError):
+    """Why a picture can't be opened here: PIL was built without its format."""
+
+
 def find_format(head: bytes | memoryview) -> str | None:
     """Return which of FORMATS begins with `head`, the first HEAD_BYTES of a file; None: none of them."""
     head = bytes(head[:HEAD_BYTES])
@@ -109,7 +114,8 @@ def open_picture(encoded: bytes | memoryview) -> ImageFile:
     """Read the header of a picture with PIL's reader of its format, and with no other. Decodes nothing.
 
     Raises:
-        NotAPictureError: It is none of FORMATS, PIL was built without this one, or its header is damaged.
+        NotAPictureError: It is none of FORMATS, or its header is damaged.
+        NotBuiltError: PIL was built without this one.
     """
     from PIL import Image
 
@@ -120,9 +126,9 @@ def open_picture(encoded: bytes | memoryview) -> ImageFile:
         importlib.import_module(f"PIL.{FORMATS[name]}")
         reader, accepts = Image.OPEN[name]
     except (ImportError, KeyError) as error:  # an older PIL
-        raise NotAPictureError(_not_built(name)) from error
+        raise NotBuiltError(_not_built(name)) from error
     if accepts is not None and isinstance(accepts(bytes(encoded[:16])), str):
-        raise NotAPictureError(_not_built(name))
+        raise NotBuiltError(_not_built(name))
     with heard() as said:
         try:
             # Not Image.open: its limit on pixels is a global of the whole process, and a warning.

@@ -11,8 +11,8 @@ from toolkit._native.image.program import UNSUPPORTED, ImageError, Scratch, prob
 from toolkit.format.arrays import valid_rows
 from toolkit.format.media import IMAGE, StoredForm
 from toolkit.pipelines.image.facts import JPEG_MAGIC, column_facts, decoded_facts, facts_of
-from toolkit.pipelines.image.formats import NotAPictureError, find_format, open_picture
-from toolkit.pipelines.medium import Encoder, Header, Medium, Shaping, UnfitMediumError
+from toolkit.pipelines.image.formats import NotAPictureError, NotBuiltError, find_format, open_picture
+from toolkit.pipelines.medium import Encoder, Header, Medium, MissingReaderError, Shaping, UnfitMediumError
 from toolkit.pipelines.state import State, ValueKind
 
 __all__ = ["ImageMedium"]
@@ -49,6 +49,8 @@ class ImageMedium(Medium):
                     raise UnfitMediumError(f"no readable JPEG header: {error}") from error
         try:
             open_picture(payload).close()
+        except NotBuiltError as error:
+            raise MissingReaderError(str(error)) from error
         except NotAPictureError as error:
             raise UnfitMediumError(str(error)) from error
 
