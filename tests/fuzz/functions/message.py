@@ -16,23 +16,29 @@ SANITIZED = True
 _MOST_PAIRS = 64
 
 
+def _at(form: str, data: bytes, at: int) -> tuple[int, ...]:
+    if at < 0:  # struct would count from the end
+        raise ValueError
+    return struct.unpack_from(form, data, at)
+
+
 def _field(data: bytes, table: int, slot: int) -> int | None:
-    vtable = table - struct.unpack_from("<i", data, table)[0]
-    if vtable < 0 or 4 + 2 * slot >= struct.unpack_from("<H", data, vtable)[0]:
+    vtable = table - _at("<i", data, table)[0]
+    if 4 + 2 * slot >= _at("<H", data, vtable)[0]:
         return None
-    offset = struct.unpack_from("<H", data, vtable + 4 + 2 * slot)[0]
+    offset = _at("<H", data, vtable + 4 + 2 * slot)[0]
     return table + offset if offset else None
 
 
 def _follow(data: bytes, at: int) -> int:
-    return at + int(struct.unpack_from("<I", data, at)[0])
+    return at + int(_at("<I", data, at)[0])
 
 
 def _vector(data: bytes, at: int | None, item_bytes: int) -> tuple[int, int]:
     if at is None:
         return 0, 0
     start = _follow(data, at) + 4
-    count = int(struct.unpack_from("<I", data, start - 4)[0])
+    count = int(_at("<I", data, start - 4)[0])
     if count > (len(data) - start) // item_bytes:
         raise ValueError
     return start, count
@@ -44,17 +50,17 @@ def _string(data: bytes, at: int) -> bytes:
 
 
 def _number(data: bytes, at: int | None) -> int:
-    return 0 if at is None else int(struct.unpack_from("<q", data, at)[0])
+    return 0 if at is None else int(_at("<q", data, at)[0])
 
 
 def _expected(message: bytes) -> tuple[int, int, list[list[int]], dict[str, bytes]]:
-    marker, length = struct.unpack_from("<Ii", message, 0)
+    marker, length = _at("<Ii", message, 0)
     if marker != 0xFFFFFFFF or not 8 <= length <= len(message) - 8:
         raise ValueError
     data = message[8 : 8 + length]
-    table = struct.unpack_from("<I", data, 0)[0]
+    table = _at("<I", data, 0)[0]
     type_at, header_at = _field(data, table, 1), _field(data, table, 2)
-    if header_at is None or type_at is None or data[type_at] != 3:
+    if header_at is None or type_at is None or _at("<B", data, type_at)[0] != 3:
         raise ValueError
     batch = _follow(data, header_at)
     if _field(data, batch, 3) is not None:
@@ -104,7 +110,10 @@ def fuzz(data: bytes) -> object:
         found = decode_base64(data)
     except ValueError:
         found = None
-    assert found == expected, (found, expected)
+    if found is None:  # Python takes padding where none may be
+        assert expected is None or base64.b64encode(expected) != data, expected
+    else:
+        assert found == expected, (found, expected)
     return _look(data)
 
 
