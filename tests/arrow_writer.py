@@ -6,7 +6,7 @@ import struct
 from dataclasses import dataclass
 
 import pyarrow as pa
-from format.pure_reader import RECORD_BATCH, Flat
+from format.pure_arrow import RECORD_BATCH, Flat
 
 
 def batch_message(

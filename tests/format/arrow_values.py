@@ -6,7 +6,7 @@ import random
 
 import numpy as np
 import pyarrow as pa
-from format.pure_reader import RECORD_BATCH, SCHEMA, Body, Type, message
+from format.pure_arrow import RECORD_BATCH, SCHEMA, Schema, Type, Values, message, places
 from hypothesis import strategies as st
 
 NUMBERS = [
@@ -123,17 +123,17 @@ def ipc(batch: pa.RecordBatch) -> tuple[bytes, bytes]:
     return data[:start], data[start:]
 
 
-def pure_types(schema: pa.Schema) -> list[Type]:
-    return [Type(field) for field in message(schema.serialize().to_pybytes(), SCHEMA)[1].tables(1)]
+def pure_schema(schema: pa.Schema) -> Schema:
+    return Schema(message(schema.serialize().to_pybytes(), SCHEMA)[1])
 
 
 def pure_columns(batch: pa.RecordBatch) -> list[tuple[Type, list]]:
     """The columns by way of pyarrow's IPC and the pure reader: no toolkit."""
     head, body = ipc(batch)
-    reader = Body(body, message(head, RECORD_BATCH)[1])
-    columns = [(field, reader.column(field, batch.num_rows)) for field in pure_types(batch.schema)]
-    assert next(reader.left, None) is None
-    return columns
+    schema = pure_schema(batch.schema)
+    buffers = places(message(head, RECORD_BATCH)[1], len(body), schema.buffers)
+    values = Values(batch.num_rows, buffers, lambda start, stop: body[start:stop])
+    return [(field, [values.value(field, row) for row in range(batch.num_rows)]) for field in schema.columns]
 
 
 def pure_values(array: pa.Array) -> list:

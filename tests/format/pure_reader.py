@@ -1,31 +1,69 @@
 """A reader of format 1 written from docs/format.md alone: the standard library and xxhash, no toolkit, no pyarrow.
 
-It checks every layer and is meant to be read, not to be fast. `skip` leaves out a layer so that a test can show that
-the next one finds the damage too.
+It checks every layer and is meant to be read, not to be fast. There are two ways to read:
+
+    reader.samples(split)    every sample of a split, from whole files, with all that can be checked of them
+    reader.row(split, 7)     one sample, by a few ranges of its shard; `reader.ranges` says what was read of which file
+
+`skip` leaves out a layer so that a test can show that the next one finds the damage too. Not checked here is what the
+dataset says of itself: keys that occur twice, labels without a class, tokens beyond the vocabulary, what derived
+columns and footers say.
 """
 
 import base64
 import hashlib
 import json
+import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
 import xxhash
+from format.pure_arrow import (
+    BYTES,
+    NULL,
+    RECORD_BATCH,
+    Schema,
+    Type,
+    Values,
+    arrow_footer,
+    canonical,
+    decoding,
+    message,
+    need,
+    places,
+)
 
 CHUNK = 16384
-MAGIC = b"ARROW1"
-SCHEMA, RECORD_BATCH = 1, 3  # Message.fbs: the header types that occur in format 1
-TABLE_COLUMNS = ["path", "rows", "bytes", "sha256", "nonbody_sha256", "tokens", "batches"]
+MOST_ROWS, MOST_BYTES, MOST_SHARDS = 2**48, 2**60, 4096
+KEY, DIGEST = "__key__", "__digest__"
+
+# Columns and fields of tables, each with its type; others may follow them.
+LABEL_TABLE = {"name": "utf8"}
+TOKENIZER_TABLE = {"file": "binary"}
+SHA256 = "fixed_size_binary(32)"
+SHARD_TABLE = {"path": "utf8", "rows": "int64", "bytes": "int64", "sha256": SHA256, "nonbody_sha256": SHA256}
+SHARD_TABLE |= {"tokens": "int64", "batches": "list"}
+BATCH = {"offset": "int64", "metadata_bytes": "int32", "head_bytes": "int64", "body_bytes": "int64"}
+BATCH |= {"rows": "int64", "tokens": "int64", "metadata_sha256": SHA256}
+
+# The types of each kind of column. A kind that is not here is read by its Arrow type, whatever that is.
+KINDS = {
+    "image": r"struct<bytes: binary, path: utf8>",
+    "image raw": r"struct<pixels: large_binary, height: int32, width: int32, channels: int8>",
+    "label": r"int64",
+    "text": r"utf8|large_utf8",
+    "scalar": r"u?int(8|16|32|64)|float(16|32|64)|bool",
+    "json": r"utf8",
+    "bytes": r"binary|large_binary|fixed_size_binary\(\d+\)",
+    "tensor": r"binary",
+    "tokens": r"large_list<uint16>|large_list<uint32>",
+}
 
 
-class Damaged(Exception):
-    """The first word of the message names the layer that found it."""
-
-
-def need(good: bool, layer: str, what: str) -> None:
-    if not good:
-        raise Damaged(f"{layer}: {what}")
+def number(value: object, most: int, what: str, layer: str = "manifest") -> int:
+    need(type(value) is int and 0 <= value <= most, layer, f"{what} is {value!r}, not a number from 0 to {most}")
+    return value
 
 
 def _crc_table() -> list[int]:
@@ -47,312 +85,361 @@ def crc32c(data: bytes) -> int:
     return crc ^ 0xFFFFFFFF
 
 
-class Flat:
-    """A table of a flatbuffer: fields by their number in the .fbs file, an absent one gives None, 0 or []."""
-
-    def __init__(self, data: bytes, at: int | None = None) -> None:
-        self.data = data
-        self.at = struct.unpack_from("<I", data, 0)[0] if at is None else at
-        self.vtable = self.at - struct.unpack_from("<i", data, self.at)[0]
-        self.slots = (struct.unpack_from("<H", data, self.vtable)[0] - 4) // 2
-
-    def _where(self, field: int) -> int | None:
-        if field >= self.slots:
-            return None
-        offset = struct.unpack_from("<H", self.data, self.vtable + 4 + 2 * field)[0]
-        return self.at + offset if offset else None
-
-    def _follow(self, at: int) -> int:
-        return at + struct.unpack_from("<I", self.data, at)[0]
-
-    def number(self, field: int, code: str, absent: int = 0) -> int:
-        at = self._where(field)
-        return absent if at is None else struct.unpack_from("<" + code, self.data, at)[0]
-
-    def table(self, field: int) -> "Flat":
-        return Flat(self.data, self._follow(self._where(field)))
-
-    def text(self, field: int) -> str:
-        at = self._follow(self._where(field))
-        return self.data[at + 4 : at + 4 + struct.unpack_from("<I", self.data, at)[0]].decode()
-
-    def _vector(self, field: int) -> tuple[int, int]:
-        at = self._where(field)
-        if at is None:
-            return 0, 0
-        at = self._follow(at)
-        return at + 4, struct.unpack_from("<I", self.data, at)[0]
-
-    def structs(self, field: int, layout: str) -> list[tuple[int, ...]]:
-        at, count = self._vector(field)
-        size = struct.calcsize("<" + layout)
-        return [struct.unpack_from("<" + layout, self.data, at + i * size) for i in range(count)]
-
-    def tables(self, field: int) -> list["Flat"]:
-        at, count = self._vector(field)
-        return [Flat(self.data, self._follow(at + 4 * i)) for i in range(count)]
+# --- tables ---------------------------------------------------------------------------------------------------------
 
 
-def message(data: bytes, header_type: int) -> tuple[Flat, Flat]:
-    """The Message in `data` (prefix, metadata and padding) and its header."""
-    marker, length = struct.unpack_from("<Ii", data, 0)
-    need(marker == 0xFFFFFFFF and length == len(data) - 8, "arrow", "message prefix")
-    found = Flat(data[8:])
-    need(found.number(1, "B") == header_type, "arrow", "message type")
-    return found, found.table(2)
-
-
-# Type of Schema.fbs -> what docs/format.md calls it.
-NULL, INT, FLOAT, BINARY, UTF8, BOOL, DECIMAL, DATE, TIME, TIMESTAMP, INTERVAL, LIST, STRUCT = range(1, 14)
-FIXED_BINARY, FIXED_LIST, DURATION, LARGE_BINARY, LARGE_UTF8, LARGE_LIST = 15, 16, 18, 19, 20, 21
-BYTES = {BINARY: "i", UTF8: "i", LARGE_BINARY: "q", LARGE_UTF8: "q"}
-LISTS = {LIST: "i", LARGE_LIST: "q"}
-
-
-class Type:
-    """A field of an Arrow schema: its name, number in Schema.fbs, bytes of a fixed-width value, and children."""
-
-    def __init__(self, field: Flat) -> None:
-        self.name, self.number = field.text(0), field.number(2, "B")
-        self.children = [Type(child) for child in field.tables(5)]
-        own = field.table(3)
-        self.signed, self.size = True, 0
-        match self.number:
-            case n if n == INT:
-                self.width, self.signed = own.number(0, "i") // 8, bool(own.number(1, "B"))
-            case n if n == FLOAT:
-                self.width = (2, 4, 8)[own.number(0, "h")]
-            case n if n == DECIMAL:
-                self.width = own.number(2, "i", 128) // 8
-            case n if n == DATE:
-                self.width = (4, 8)[own.number(0, "h", 1)]
-            case n if n == TIME:
-                self.width = own.number(1, "i", 32) // 8
-            case n if n in (TIMESTAMP, DURATION):
-                self.width = 8
-            case n if n == INTERVAL:
-                self.width = (4, 8, 16)[own.number(0, "h")]
-            case n if n == FIXED_BINARY:
-                self.width = own.number(0, "i")
-            case n if n == FIXED_LIST:
-                self.size = own.number(0, "i")
-            case _:
-                known = {NULL, BOOL, STRUCT, *BYTES, *LISTS}
-                need(self.number in known, "arrow", f"type {self.number} of {self.name}")
-
-    def plain(self, value: object) -> object:
-        """The value as people know it: numbers, text, lists and dicts; other fixed-width types stay bytes."""
-        if value is None:
-            return None
-        if self.number == INT:
-            return int.from_bytes(value, "little", signed=self.signed)
-        if self.number == FLOAT:
-            return struct.unpack({2: "<e", 4: "<f", 8: "<d"}[self.width], value)[0]
-        if self.number in (UTF8, LARGE_UTF8):
-            return value.decode()
-        if self.number == STRUCT:
-            return {child.name: child.plain(part) for child, part in zip(self.children, value, strict=True)}
-        if self.number in (LIST, LARGE_LIST, FIXED_LIST):
-            return [self.children[0].plain(item) for item in value]
-        return value
-
-    def canonical(self, value: object) -> bytes:
-        """The canonical encoding of a value as Body.column gives it."""
-        if value is None:
-            return b"\0"
-        if self.number in BYTES:
-            return b"\1" + struct.pack("<Q", len(value)) + value
-        if self.number == BOOL:
-            return b"\1\1" if value else b"\1\0"
-        if self.number == STRUCT:
-            return b"\1" + b"".join(child.canonical(part) for child, part in zip(self.children, value, strict=True))
-        if self.number in (LIST, LARGE_LIST, FIXED_LIST):
-            return b"\1" + struct.pack("<Q", len(value)) + b"".join(map(self.children[0].canonical, value))
-        return b"\1" + value
-
-
-def canonical(field: Type, value: object) -> bytes:
-    encoded = field.name.encode()
-    return struct.pack("<I", len(encoded)) + encoded + field.canonical(value)
-
-
-class Body:
-    """The buffers of one record batch body, taken in depth-first order of the columns."""
-
-    def __init__(self, body: bytes, batch: Flat) -> None:
-        self.body, self.rows = body, batch.number(0, "q")
-        self.left = iter(batch.structs(2, "qq"))
-
-    def buffer(self) -> bytes:
-        offset, length = next(self.left)
-        need(offset >= 0 and length >= 0 and offset + length <= len(self.body), "arrow", "buffer outside the body")
-        return self.body[offset : offset + length]
-
-    def valid(self, rows: int) -> list[bool]:
-        bits = self.buffer()
-        return [not bits or bool(bits[r >> 3] >> (r & 7) & 1) for r in range(rows)]
-
-    def fixed(self, rows: int, code: str) -> list:
-        valid, data = self.valid(rows), self.buffer()
-        size = struct.calcsize("<" + code)
-        return [struct.unpack_from("<" + code, data, r * size)[0] if valid[r] else None for r in range(rows)]
-
-    def ends(self, rows: int, code: str) -> tuple[int, ...]:
-        offsets = self.buffer()
-        return struct.unpack_from(f"<{rows + 1}{code}", offsets) if rows else (0,)
-
-    def binary(self, rows: int, code: str = "i") -> list[bytes | None]:
-        valid, ends, data = self.valid(rows), self.ends(rows, code), self.buffer()
-        return [data[ends[r] : ends[r + 1]] if valid[r] else None for r in range(rows)]
-
-    def utf8(self, rows: int) -> list[str | None]:
-        return [None if value is None else value.decode() for value in self.binary(rows)]
-
-    def column(self, field: Type, rows: int) -> list:
-        """Values of any type: None, bytes (also of numbers), bool, list for lists, tuple for structs."""
-        if field.number == NULL:
-            return [None] * rows
-        if field.number in BYTES:
-            return self.binary(rows, BYTES[field.number])
-        valid = self.valid(rows)
-        if field.number == BOOL:
-            bits = self.buffer()
-            values = [bool(bits[r >> 3] >> (r & 7) & 1) for r in range(rows)]
-        elif field.number == STRUCT:
-            children = [self.column(child, rows) for child in field.children]
-            values = [tuple(child[r] for child in children) for r in range(rows)]
-        elif field.number in LISTS:
-            ends = self.ends(rows, LISTS[field.number])
-            items = self.column(field.children[0], ends[-1])
-            values = [items[ends[r] : ends[r + 1]] for r in range(rows)]
-        elif field.number == FIXED_LIST:
-            items = self.column(field.children[0], rows * field.size)
-            values = [items[r * field.size : (r + 1) * field.size] for r in range(rows)]
-        else:
-            data = self.buffer()
-            values = [data[r * field.width : (r + 1) * field.width] for r in range(rows)]
-        return [values[r] if valid[r] else None for r in range(rows)]
-
-
-def arrow_footer(data: bytes) -> Flat:
-    need(data[:6] == MAGIC and data[-6:] == MAGIC, "arrow", "magic")
-    length = struct.unpack("<i", data[-10:-6])[0]
-    return Flat(data[-10 - length : -10])
-
-
-def schema_table(path: Path, sha256: str) -> list[Type]:
-    """The columns of every shard."""
-    data = path.read_bytes()
-    need(hashlib.sha256(data).hexdigest() == sha256, "table", path.name)
+def table_rows(data: bytes, columns: dict[str, str]) -> list[dict]:
+    """The rows of an Arrow file of one record batch: these columns, as plain values; further ones are left alone."""
     footer = arrow_footer(data)
-    need(not footer.structs(3, "qi4xq"), "arrow", f"{path.name} has record batches")
-    return [Type(field) for field in footer.table(1).tables(1)]
-
-
-def table_file(path: Path, sha256: str, names: list[str]) -> Body:
-    """The one record batch of an Arrow file whose hash and column names are checked."""
-    data = path.read_bytes()
-    need(hashlib.sha256(data).hexdigest() == sha256, "table", path.name)
-    footer = arrow_footer(data)
-    need([field.text(0) for field in footer.table(1).tables(1)] == names, "arrow", f"columns of {path.name}")
     blocks = footer.structs(3, "qi4xq")
-    need(len(blocks) == 1, "arrow", f"{path.name} has {len(blocks)} record batches")
+    need(len(blocks) == 1, "table", f"{len(blocks)} record batches in place of one")
+    schema = Schema(footer.table(1))
+    fields = known(schema.columns, columns)
     offset, metadata, body = blocks[0]
-    _, batch = message(data[offset : offset + metadata], RECORD_BATCH)
-    return Body(data[offset + metadata : offset + metadata + body], batch)
+    found, batch = message(data[offset : offset + metadata], RECORD_BATCH)
+    need(found.number(3, "q") == body and offset + metadata + body <= len(data), "arrow", "size of the record batch")
+    buffers, start = places(batch, body, schema.buffers), offset + metadata
+    values = Values(batch.number(0, "q"), buffers, lambda first, last: data[start + first : start + last])
+    number(values.rows, MOST_ROWS, "rows", "table")
+    rows = [{field.name: field.plain(values.value(field, row)) for field in fields} for row in range(values.rows)]
+    need(all(value is not None for row in rows for value in row.values()), "table", "a value is missing")
+    return rows
 
 
-def label_names(path: Path, sha256: str) -> list[str]:
-    body = table_file(path, sha256, ["name"])
-    return body.utf8(body.rows)
+def known(fields: list[Type], expected: dict[str, str]) -> list[Type]:
+    """The columns, or fields of a struct, that begin with those expected."""
+    first = fields[: len(expected)]
+    found = [(field.name, str(field).partition("<")[0]) for field in first]
+    need(found == list(expected.items()), "table", f"columns {dict(found)}, not {expected}")
+    return first
 
 
-def shard_rows(path: Path, sha256: str) -> list[dict]:
-    body = table_file(path, sha256, TABLE_COLUMNS)
-    n = body.rows
-    columns = [body.utf8(n), body.fixed(n, "q"), body.fixed(n, "q"), body.fixed(n, "32s"), body.fixed(n, "32s")]
-    columns.append(body.fixed(n, "q"))
-    body.buffer()  # validity of the list
-    ends = struct.unpack_from(f"<{n + 1}i", body.buffer()) if n else (0,)
-    total = ends[-1]
-    body.buffer()  # validity of the struct
-    fields = [body.fixed(total, code) for code in "qiqq"]
-    batches = list(zip(*fields, strict=True))
-    columns.append([batches[ends[r] : ends[r + 1]] for r in range(n)])
-    return [dict(zip(TABLE_COLUMNS, row, strict=True)) for row in zip(*columns, strict=True)]
+def shard_rows(data: bytes) -> list[dict]:
+    """The rows of a shard table, each and all together within what docs/format.md says of them."""
+    (batches,) = [field for field in Schema(arrow_footer(data).table(1)).columns if field.name == "batches"]
+    known(batches.children[0].children, BATCH)
+    shards = table_rows(data, SHARD_TABLE)
+    need(len(shards) <= MOST_SHARDS, "table", f"{len(shards)} shards, a table has {MOST_SHARDS} at most")
+    for i, shard in enumerate(shards):
+        path, where = PurePosixPath(shard["path"]), f"shard {i} ({shard['path']})"
+        need(bool(shard["path"]) and not path.is_absolute() and ".." not in path.parts, "table", f"path of {where}")
+        number(shard["rows"], MOST_ROWS, f"rows of {where}", "table")
+        number(shard["bytes"], MOST_BYTES, f"bytes of {where}", "table")
+        at = 0
+        for j, batch in enumerate(shard["batches"]):
+            here = f"record batch {j} of {where}"
+            need(batch is not None and None not in batch.values(), "table", f"a value is missing in {here}")
+            for key, most in (("rows", MOST_ROWS), ("body_bytes", MOST_BYTES), ("tokens", MOST_BYTES)):
+                number(batch[key], most, f"{key} of {here}", "table")
+            number(batch["head_bytes"], batch["body_bytes"], f"head_bytes of {here}", "table")
+            aligned = batch["offset"] % 8 == 0 and batch["metadata_bytes"] % 8 == 0
+            need(aligned and batch["metadata_bytes"] > 0 and batch["offset"] >= at, "table", f"place of {here}")
+            least = 16 * batch["rows"] + 2 * batch["tokens"]
+            need(least <= batch["body_bytes"], "table", f"more rows or tokens than bytes in {here}")
+            at = batch["offset"] + batch["metadata_bytes"] + batch["body_bytes"]
+        need(at <= shard["bytes"], "table", f"record batches beyond the end of {where}")
+        for key in ("rows", "tokens"):
+            adds_up = shard[key] == sum(batch[key] for batch in shard["batches"])
+            need(adds_up, "table", f"{key} of {where} are not those of its record batches")
+    return shards
+
+
+# --- record batches of shards ---------------------------------------------------------------------------------------
+
+
+class Chunks:
+    """A body of which chunks are there; a chunk is compared with its sum before any of its bytes is given out."""
+
+    def __init__(self, size: int, sums: list[int], fetch: Callable[[int, int], bytes], where: str, check: bool) -> None:
+        self.body, self.sums, self.fetch, self.where, self.check = bytearray(size), sums, fetch, where, check
+        self.missing = set(range(len(sums)))
+
+    def put(self, start: int, data: bytes) -> None:
+        """Bytes of the body from a chunk's beginning to a chunk's end."""
+        for at in range(0, len(data), CHUNK):
+            chunk, i = data[at : at + CHUNK], (start + at) // CHUNK
+            need(not self.check or crc32c(chunk) == self.sums[i], "crc", f"chunk {i} of {self.where}")
+            self.missing.discard(i)
+        self.body[start : start + len(data)] = data
+
+    def read(self, start: int, stop: int) -> bytes:
+        wanted = [i for i in range(start // CHUNK, -(-stop // CHUNK)) if i in self.missing]
+        if wanted:
+            first, last = wanted[0] * CHUNK, min(wanted[-1] * CHUNK + CHUNK, len(self.body))
+            self.put(first, self.fetch(first, last))
+        return bytes(self.body[start:stop])
+
+
+def head_end(large: list[Type], buffers: list[tuple[int, int]], body_bytes: int) -> int:
+    """Where the head ends by the message; all buffers before the one that ends it lie within it."""
+    found = (field.first_data() for field in large)
+    last = next((n for n in found if n is not None), None)
+    end = body_bytes if last is None else buffers[last][0]
+    for i, (offset, length) in enumerate(buffers[:last]):
+        need(offset + length <= end, "head", f"buffer {i} ends behind the head")
+    return end
 
 
 class PureReader:
-    """One version of a dataset: `pin`, `manifest`, `classes` (label column -> names) and `samples(split)`."""
+    """One version of a dataset: `pin`, `manifest`, `classes` (label column -> names), `samples()` and `row()`.
+
+    `ranges` has what was read so far: (name of the file, start, stop).
+    """
 
     def __init__(self, folder: Path, pin: str | None = None) -> None:
-        self.folder = Path(folder)
-        source = self.folder / (f"manifests/{pin}.json" if pin else "manifest.json")
-        data = source.read_bytes()
+        self.folder, self.ranges = Path(folder), []
+        source = f"manifests/{pin}.json" if pin else "manifest.json"
+        data = self._read(source)
         self.pin = hashlib.sha256(data).hexdigest()
-        committed = (self.folder / f"manifests/{self.pin}.json").exists()
-        need(self.pin == pin if pin else committed, "pin", f"{source.name} has sha256 {self.pin}")
-        self.manifest = json.loads(data)
-        need(self.manifest["format"] == 1, "format", str(self.manifest["format"]))
-        need(not self.manifest["requires"], "requires", str(self.manifest["requires"]))
+        committed = (self.folder / f"manifests/{self.pin}.json").is_file()
+        need(self.pin == pin if pin else committed, "pin", f"{source} has sha256 {self.pin}")
+        self._shard_rows = {}
+        with decoding("manifest", source):
+            self.manifest = json.loads(data)
+            need(self.manifest["format"] == 1, "format", f"{self.manifest['format']}, this reader knows 1")
+            for word in self.manifest["requires"]:
+                need(False, "requires", f"{word!r}, which this reader doesn't know")
+            need("derived" in self.manifest, "format", "written before format 1 was settled; pack the dataset again")
+            self._hashes()
+            self._columns()
+            self.classes = {name: self._names(name) for name, one in self.columns.items() if one["kind"] == "label"}
+            for name, split in self.manifest["splits"].items():
+                self._sums(f"split {name}", split)
+
+    def _read(self, name: str, start: int = 0, stop: int | None = None) -> bytes:
+        path = self.folder / name
+        need(path.is_file(), "file", f"{name} is missing, or no regular file")
+        with path.open("rb") as file:
+            file.seek(start)
+            data = file.read(-1 if stop is None else stop - start)
+        need(stop is None or len(data) == stop - start, "size", f"{name} ends before {stop}")
+        self.ranges.append((name, start, start + len(data)))
+        return data
+
+    def _table(self, sha256: str) -> bytes:
+        data = self._read(f"tables/{sha256}.arrow")
+        need(hashlib.sha256(data).hexdigest() == sha256, "table", f"tables/{sha256}.arrow has another sha256")
+        return data
+
+    # --- what is checked when a dataset is opened
+
+    def _hashes(self) -> None:
+        """Whatever is part of a file's name."""
+        columns, splits = self.manifest["columns"], self.manifest["splits"].values()
+        hashes = [self.manifest["schema"], *(ref["sha256"] for split in splits for ref in split["tables"])]
+        hashes += [column["label_table"] for column in columns if column["kind"] == "label"]
+        tokens = [column["tokens"] for column in columns if column["kind"] == "tokens"]
+        hashes += [one["tokenizer_table"] for one in tokens if "tokenizer_table" in one]
+        hashes += [] if self.manifest["parent"] is None else [self.manifest["parent"]]
+        for sha256 in hashes:
+            need(re.fullmatch("[0-9a-f]{64}", sha256) is not None, "manifest", f"{sha256!r} is not a sha256")
+
+    def _columns(self) -> None:
+        """Set `columns` (name -> column of the manifest), `derived` (their names), `schema`, `large` and `tokens`."""
+        table = self.manifest["schema"]
+        with decoding("arrow", f"schema table {table}"):
+            footer = arrow_footer(self._table(table))
+            need(not footer.structs(3, "qi4xq"), "table", f"schema table {table} has record batches")
+            self.schema = Schema(footer.table(1))
         self.columns = {column["name"]: column for column in self.manifest["columns"]}
-        self.schema = schema_table(self._table(self.manifest["schema"]), self.manifest["schema"])
-        names = ["__key__", "__digest__", *self.columns]
-        need([field.name for field in self.schema] == names, "table", "columns of the schema table")
-        self.classes = {
-            name: label_names(self._table(column["label_table"]), column["label_table"])
-            for name, column in self.columns.items()
-            if column["kind"] == "label"
-        }
-        self.shards = {name: list(self._shards(split)) for name, split in self.manifest["splits"].items()}
+        need(len(self.columns) == len(self.manifest["columns"]), "manifest", "two columns have the same name")
+        self.derived = [f"__{one['of']}.{one['what']}__" for one in self.manifest["derived"]]
+        need(len(set(self.derived)) == len(self.derived), "manifest", "two derived columns have the same name")
+        for one in self.manifest["derived"]:
+            need(one["of"] in self.columns, "manifest", f"a derived column of {one['of']!r}, which is no column")
+        names = [field.name for field in self.schema.columns]
+        everything = [KEY, DIGEST, *self.columns, *self.derived]
+        need(sorted(names) == sorted(everything), "table", f"columns {names} of the schema table, not {everything}")
+        groups = {2: [], 3: [], 4: []}
+        for name, column in self.columns.items():
+            need(bool(name) and not name.startswith("__"), "manifest", f"a column has the name {name!r}")
+            field, kind = self.schema[name], column["kind"]
+            types = KINDS.get("image raw" if kind == "image" and column.get("encoding") == "raw" else kind)
+            fits = types is None or re.fullmatch(types, str(field)) is not None
+            need(fits, "table", f"column {name} is of kind {kind}, its type {field}")
+            groups[group(kind, field)].append(name)
+        order = [KEY, DIGEST, *groups[2], *groups[3], *self.derived, *groups[4]]
+        need(names == order, "table", f"columns of shards in the order {names}, not {order}")
+        own = [str(field) + " null" * field.nullable for field in self.schema.columns[:2]]
+        need(own == ["utf8", "fixed_size_binary(16)"], "table", f"types of {KEY} and {DIGEST}: {own}")
+        self.large = [self.schema[name] for name in groups[4]]
+        self.tokens = [self.schema[name] for name, column in self.columns.items() if column["kind"] == "tokens"]
 
-    def _table(self, sha256: str) -> Path:
-        return self.folder / f"tables/{sha256}.arrow"
+    def _names(self, column: str) -> list[str]:
+        """The classes of a label column."""
+        with decoding("arrow", f"label table of {column}"):
+            rows = table_rows(self._table(self.columns[column]["label_table"]), LABEL_TABLE)
+        return [row["name"] for row in rows]
 
-    def _shards(self, split: dict) -> Iterator[dict]:
-        for table in split["tables"]:
-            shards = shard_rows(self._table(table["sha256"]), table["sha256"])
-            need(len(shards) == table["shards"], "table", "number of shards")
-            need(sum(shard["rows"] for shard in shards) == table["rows"], "table", "number of rows")
-            for shard in shards:
-                path = PurePosixPath(shard["path"])
-                need(not path.is_absolute() and ".." not in path.parts, "table", f"path {path}")
-                yield shard
+    def _sums(self, where: str, split: dict) -> None:
+        number(split["rows"], MOST_ROWS, f"rows of {where}")
+        number(split["bytes"], MOST_BYTES, f"bytes of {where}")
+        for i, ref in enumerate(split["tables"]):
+            for key, most in (("rows", MOST_ROWS), ("bytes", MOST_BYTES), ("tokens", MOST_BYTES)):
+                number(ref[key], most, f"{key} of table {i} of {where}")
+            number(ref["shards"], MOST_SHARDS, f"shards of table {i} of {where}")
+            number(ref["batches"], MOST_ROWS, f"batches of table {i} of {where}")
+        for key in ("rows", "bytes"):
+            adds_up = split[key] == sum(ref[key] for ref in split["tables"])
+            need(adds_up, "manifest", f"{key} of {where} are not those of its tables")
+        for name, classes in self.classes.items():
+            counts, missing = split["labels"][name]["counts"], split["labels"][name]["missing"]
+            numbers = [number(n, MOST_ROWS, f"counts of {name} in {where}") for n in (*counts, missing)]
+            need(len(counts) == len(classes), "manifest", f"{len(counts)} counts of {name} in {where}, not one a class")
+            need(sum(numbers) == split["rows"], "manifest", f"counts of {name} in {where} are not its rows")
 
-    def samples(self, split: str, skip: frozenset[str] = frozenset()) -> Iterator[dict]:
-        for shard in self.shards[split]:
-            data = (self.folder / shard["path"]).read_bytes()
-            need("size" in skip or len(data) == shard["bytes"], "size", shard["path"])
+    # --- what is checked when a table is needed
+
+    def tokenizer(self, column: str) -> bytes:
+        """The file of the tokenizer that made a tokens column."""
+        tokens = self.columns[column]["tokens"]
+        with decoding("arrow", f"tokenizer table of {column}"):
+            rows = table_rows(self._table(tokens["tokenizer_table"]), TOKENIZER_TABLE)
+        need(len(rows) == 1, "table", f"{len(rows)} rows in the tokenizer table of {column}, not one")
+        same = hashlib.sha256(rows[0]["file"]).hexdigest() == tokens["tokenizer"]
+        need(same, "table", f"the tokenizer of {column} has another sha256")
+        return rows[0]["file"]
+
+    def shards_of(self, split: str, i: int) -> list[dict]:
+        """The rows of a split's shard table: read when it is first asked for."""
+        ref = self.manifest["splits"][split]["tables"][i]
+        where = f"shard table {i} of split {split} (tables/{ref['sha256']}.arrow)"
+        if ref["sha256"] not in self._shard_rows:
+            data = self._table(ref["sha256"])
+            with decoding("arrow", where):
+                self._shard_rows[ref["sha256"]] = shard_rows(data)
+        shards = self._shard_rows[ref["sha256"]]
+        adds_up = {key: sum(shard[key] for shard in shards) for key in ("rows", "bytes", "tokens")}
+        adds_up |= {"shards": len(shards), "batches": sum(len(shard["batches"]) for shard in shards)}
+        for key, value in adds_up.items():
+            need(ref[key] == value, "table", f"{where} has {value} {key}, the manifest says {ref[key]}")
+        return shards
+
+    def shards(self, split: str) -> Iterator[dict]:
+        for i in range(len(self.manifest["splits"][split]["tables"])):
+            yield from self.shards_of(split, i)
+
+    # --- what is checked when a record batch is needed
+
+    def _batch(
+        self, shard: dict, i: int, read: Callable[[int, int], bytes], skip: frozenset[str] = frozenset()
+    ) -> Values:
+        """A record batch that can be trusted, by one range: its message and the chunks that its head touches.
+
+        Its values read further chunks where they need them.
+        """
+        line, where = shard["batches"][i], f"record batch {i} of {shard['path']}"
+        body_at, size = line["offset"] + line["metadata_bytes"], line["body_bytes"]
+        ahead = min(-(-line["head_bytes"] // CHUNK) * CHUNK, size)
+        data = read(line["offset"], body_at + ahead)
+        head = data[: line["metadata_bytes"]]
+        good = hashlib.sha256(head).digest() == line["metadata_sha256"]
+        need("message" in skip or good, "message", f"{where} has another sha256")
+        with decoding("arrow", where):
+            found, batch = message(head, RECORD_BATCH)
+            buffers = places(batch, size, self.schema.buffers)
+            ids = [field.children[0] for field in self.tokens]
+            for said, value, what in (
+                (batch.number(0, "q"), line["rows"], "rows"),
+                (found.number(3, "q"), size, "body bytes"),
+                (sum(buffers[item.data][1] // item.width for item in ids), line["tokens"], "tokens"),
+                (head_end(self.large, buffers, size), line["head_bytes"], "bytes of head"),
+            ):
+                need(said == value, "message", f"{where} has {said} {what}, its shard table says {value}")
+            for field in (self.schema[KEY], self.schema[DIGEST], *self.tokens, *ids):
+                need(buffers[field.validity][1] == 0, "message", f"{where} has nulls in {field.name}")
+            metadata = {pair.text(0): pair.text(1) for pair in found.tables(4)}
+            sums = [n for (n,) in struct.iter_unpack("<I", base64.b64decode(metadata["toolkit.crc32c"], validate=True))]
+        need(len(sums) == -(-size // CHUNK), "crc", f"{len(sums)} sums for the {size} bytes of {where}")
+        chunks = Chunks(size, sums, lambda a, b: read(body_at + a, body_at + b), where, "crc" not in skip)
+        chunks.put(0, data[line["metadata_bytes"] :])
+        return Values(line["rows"], buffers, chunks.read)
+
+    def _raw(self, values: Values, row: int, names: Iterable[str], where: str) -> dict:
+        """Values as Values gives them, by column."""
+        found = {}
+        for name in names:
+            with decoding("value", f"column {name} of {where}"):
+                found[name] = values.value(self.schema[name], row)
+        return found
+
+    def _plain(self, raw: dict, where: str) -> dict:
+        sample = {name: self.schema[name].plain(value) for name, value in raw.items()}
+        for name, value in sample.items():
+            if value is not None and self.columns.get(name, {}).get("encoding") == "raw":
+                whole = None not in value.values()
+                size = whole and value["height"] * value["width"] * value["channels"]
+                need(whole and len(value["pixels"]) == size, "value", f"pixels of column {name} of {where}")
+        return sample
+
+    # --- reading
+
+    def find(self, split: str, row: int) -> tuple[dict, Values, int]:
+        """The shard that a row is in, its record batch and the row's number there.
+
+        Of tables, the one that has the row is read; of the shard, one range.
+        """
+        i, at = within([ref["rows"] for ref in self.manifest["splits"][split]["tables"]], row)
+        shards = self.shards_of(split, i)
+        i, at = within([shard["rows"] for shard in shards], at)
+        path, shard = self.folder / shards[i]["path"], shards[i]
+        need(path.is_file(), "file", f"{shard['path']} is missing, or no regular file")
+        need(path.stat().st_size == shard["bytes"], "size", f"{shard['path']} has {path.stat().st_size} bytes")
+        i, at = within([batch["rows"] for batch in shard["batches"]], at)
+        return shard, self._batch(shard, i, lambda start, stop: self._read(shard["path"], start, stop)), at
+
+    def row(self, split: str, row: int, columns: Iterable[str] | None = None) -> dict:
+        """One sample: its key and these columns, derived ones among them; without `columns` all that aren't derived.
+
+        One range of the shard has all small columns and says where the value of the first large one lies, which is a
+        second range; a third and further ones are for other large columns, and for other fields of the first.
+        """
+        shard, values, at = self.find(split, row)
+        where = f"row {row} of split {split}, in {shard['path']}"
+        return self._plain(self._raw(values, at, (KEY, *(self.columns if columns is None else columns)), where), where)
+
+    def samples(self, split: str, skip: frozenset[str] = frozenset(), derived: Iterable[str] = ()) -> Iterator[dict]:
+        """All samples, and derived columns by their names, from files that are read and checked as a whole."""
+        row = 0
+        for shard in self.shards(split):
+            data, path = self._read(shard["path"]), shard["path"]
+            need("size" in skip or len(data) == shard["bytes"], "size", f"{path} has {len(data)} bytes")
             nonbody, at = hashlib.sha256(), 0
-            for offset, metadata, body, _ in shard["batches"]:
-                nonbody.update(data[at : offset + metadata])
-                at = offset + metadata + body
+            for line in shard["batches"]:
+                body = line["offset"] + line["metadata_bytes"]
+                nonbody.update(data[at:body])
+                at = body + line["body_bytes"]
             nonbody.update(data[at:])
-            need("nonbody" in skip or nonbody.digest() == shard["nonbody_sha256"], "nonbody", shard["path"])
+            need("nonbody" in skip or nonbody.digest() == shard["nonbody_sha256"], "nonbody", path)
             whole = hashlib.sha256(data).digest()
-            need("sha256" in skip or whole == shard["sha256"], "sha256", shard["path"])
-            need(sum(batch[3] for batch in shard["batches"]) == shard["rows"], "table", "rows of the batches")
-            for offset, metadata, body, rows in shard["batches"]:
-                start = offset + metadata
-                yield from self._batch(data[offset:start], data[start : start + body], rows, skip, shard["path"])
+            need("sha256" in skip or whole == shard["sha256"], "sha256", path)
+            for i, line in enumerate(shard["batches"]):
+                values = self._batch(shard, i, lambda start, stop, data=data: data[start:stop], skip)
+                values.read(0, line["body_bytes"])  # every chunk, padding too
+                for at in range(line["rows"]):
+                    where = f"row {row} of split {split}, in record batch {i} of {path}"
+                    raw = self._raw(values, at, [field.name for field in self.schema.columns], where)
+                    hashed = [KEY, *(field.name for field in self.schema.columns if not field.name.startswith("__"))]
+                    encoded = b"".join(canonical(self.schema[name], raw[name]) for name in hashed)
+                    good = xxhash.xxh3_128(encoded).digest() == raw[DIGEST]
+                    need("digest" in skip or good, "digest", f"{where}, key {raw[KEY].decode()}")
+                    yield self._plain({name: raw[name] for name in (KEY, *self.columns, *derived)}, where)
+                    row += 1
 
-    def _batch(self, head: bytes, body: bytes, rows: int, skip: frozenset[str], where: str) -> Iterator[dict]:
-        found, batch = message(head, RECORD_BATCH)
-        metadata = {pair.text(0): pair.text(1) for pair in found.tables(4)}
-        sums = [number for (number,) in struct.iter_unpack("<I", base64.b64decode(metadata["toolkit.crc32c"]))]
-        chunks = [body[at : at + CHUNK] for at in range(0, len(body), CHUNK)]
-        need(len(sums) == len(chunks), "crc", f"number of chunks in {where}")
-        for number, (chunk, expected) in enumerate(zip(chunks, sums, strict=True)):
-            need("crc" in skip or crc32c(chunk) == expected, "crc", f"chunk {number} in {where}")
-        reader = Body(body, batch)
-        need(reader.rows == rows, "arrow", f"rows of a batch in {where}")
-        columns = [reader.column(field, rows) for field in self.schema]
-        need(next(reader.left, None) is None, "arrow", f"a buffer of no column in {where}")
-        for values in zip(*columns, strict=True):
-            row = [(field, value) for field, value in zip(self.schema, values, strict=True)]
-            encoded = b"".join(canonical(field, value) for field, value in row if field.name != "__digest__")
-            sample = {field.name: field.plain(value) for field, value in row}
-            digest = sample.pop("__digest__")
-            good = xxhash.xxh3_128(encoded).digest() == digest
-            need("digest" in skip or good, "digest", f"{sample['__key__']} in {where}")
-            yield sample
+
+def within(rows: list[int], row: int) -> tuple[int, int]:
+    """Which of these parts has a row, and the row's number there."""
+    at = row
+    for i, count in enumerate(rows):
+        if 0 <= at < count:
+            return i, at
+        at -= count
+    raise IndexError(row)
+
+
+def group(kind: str, field: Type) -> int:
+    """Which of the four groups of columns, in the order of shards, a column of the manifest belongs to."""
+    one_width = field.data is not None and field.kind not in BYTES
+    if kind in ("label", "scalar") or (kind == "value" and (one_width or field.kind == NULL)):
+        return 2
+    return 3 if kind in ("text", "json") else 4

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 import xxhash
 from format.arrow_values import batches, pure_columns
-from format.pure_reader import canonical
+from format.pure_arrow import canonical
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
