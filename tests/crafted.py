@@ -4,15 +4,17 @@
     crafted.batch("train").line["rows"] = 1000  # a shard table says so, the shard does not
     crafted.write(elsewhere)
 
-Everything that a writer derives from something else (CRCs, digests, places and sizes of record batches, file hashes,
-row sums, table names, pins) is derived anew, so that a reader's checks of hashes pass whatever was edited. What is
-derived can be overruled, at each level, by what is put into `line` (a shard's or record batch's row of the shard
-table), `ref` (a shard table's entry in the manifest), `say` (any place of the manifest) and `edit` (a table's bytes).
+Everything that a writer derives from something else (CRCs, digests, places, sizes and heads of record batches, hashes
+of messages and files, sums of rows and tokens, table names, pins) is derived anew, so that a reader's checks of hashes
+pass whatever was edited. What is derived can be overruled, at each level, by what is put into `line` (a shard's or
+record batch's row of the shard table), `ref` (a shard table's entry in the manifest), `say` (any place of the manifest)
+and `edit` (a table's bytes).
 """
 
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import json
 import shutil
@@ -24,22 +26,23 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import xxhash
 from arrow_writer import batch_message, footer_of
 from bodies import sums_of
-from format.pure_reader import RECORD_BATCH, message
+from format.arrow_values import pure_schema
+from format.pure_arrow import RECORD_BATCH, Damaged, Schema, Values, canonical, message, places
+from format.pure_reader import DIGEST, KEY, group
 from numpy.typing import NDArray
-
-from toolkit.format.digest import sample_digests
-from toolkit.format.schema import DIGEST
-from toolkit.format.shard import SUMS_KEY
-from toolkit.format.tables import sha256
 
 Edit = Callable[[bytes], bytes]
 
 _MAGIC = b"ARROW1\0\0"
 _END = b"\xff\xff\xff\xff\0\0\0\0"
 _BATCH = pa.struct(
-    [("offset", pa.int64()), ("metadata_bytes", pa.int32()), ("body_bytes", pa.int64()), ("rows", pa.int64())]
+    [
+        *(("offset", pa.int64()), ("metadata_bytes", pa.int32()), ("head_bytes", pa.int64())),
+        *(("body_bytes", pa.int64()), ("rows", pa.int64()), ("tokens", pa.int64()), ("metadata_sha256", pa.binary(32))),
+    ]
 )
 SHARD_TABLE = pa.schema(
     [
@@ -54,13 +57,29 @@ SHARD_TABLE = pa.schema(
 )
 
 
-def commit_by_hand(root: Path, document: object) -> str:
-    """Make a manifest the current version of a dataset, whatever it says; return its pin."""
-    data = json.dumps(document, ensure_ascii=False, sort_keys=True, indent=1).encode() + b"\n"
-    pin = sha256(data)
-    for name in (f"manifests/{pin}.json", "manifest.json"):
-        (root / name).write_bytes(data)
-    return pin
+@dataclass(frozen=True)
+class Form:
+    """What a shard table says of record batches by their schema.
+
+    Attributes:
+        first_large: The buffer that ends the head; None where the head is the whole body.
+        ids: Buffers of token ids, each with the bytes of one.
+    """
+
+    first_large: int | None = None
+    ids: tuple[tuple[int, int], ...] = ()
+
+    @classmethod
+    def of(cls, schema: pa.Schema, manifest: dict[str, Any]) -> Form:
+        """Make it of a schema; of one that nobody could read, an empty one."""
+        try:
+            fields = {field.name: field for field in pure_schema(schema).columns}
+            kinds = [(fields[column["name"]], column["kind"]) for column in manifest["columns"]]
+            data = [field.first_data() for field, kind in kinds if group(kind, field) == 4]
+            items = [field.children[0] for field, kind in kinds if kind == "tokens"]
+        except (Damaged, LookupError, TypeError, ValueError, struct.error):
+            return cls()
+        return cls(min((n for n in data if n is not None), default=None), tuple((i.data, i.width) for i in items))
 
 
 @dataclass
@@ -74,7 +93,8 @@ class Batch:
         body: The body.
         sums: Chunk sums, uint32 each; None makes those of the body.
         message: The encapsulated message itself; None makes it of all the above.
-        line: What the shard table says instead: offset, metadata_bytes, body_bytes, rows.
+        line: What the shard table says instead: offset, metadata_bytes, head_bytes, body_bytes, rows, tokens,
+            metadata_sha256.
     """
 
     rows: int
@@ -83,7 +103,7 @@ class Batch:
     body: bytearray
     sums: bytes | None = None
     message: bytes | None = None
-    line: dict[str, int] = field(default_factory=dict)
+    line: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def parse(cls, encapsulated: bytes, body: bytes) -> Batch:
@@ -117,37 +137,59 @@ class Batch:
         return np.frombuffer(data[: len(data) // np.dtype(dtype).itemsize * np.dtype(dtype).itemsize], dtype).copy()
 
     def put(self, number: int, data: bytes | NDArray[Any]) -> None:
-        """Give a buffer other bytes: in its place if they fit, else behind all others."""
+        """Give a buffer other bytes in its place; where they are more, what lies behind it moves."""
         data = data.tobytes() if isinstance(data, np.ndarray) else data
         offset, length = self.buffers[number]
-        if len(data) > length:
-            self.body += bytes(-len(self.body) % 8)
-            offset = len(self.body)
-            self.body += data + bytes(-len(data) % 8)
+        room = length + -length % 8
+        if len(data) > room:
+            more = len(data) + -len(data) % 8 - room
+            self.body[offset : offset + room] = data + bytes(-len(data) % 8)
+            for other, place in enumerate(self.buffers):
+                place[0] += more if other != number and place[0] >= offset + length else 0
         else:
             self.body[offset : offset + len(data)] = data
         self.buffers[number] = [offset, len(data)]
 
-    def mend_digests(self, schema: pa.Schema) -> None:
+    def mend_digests(self, schema: Schema) -> None:
         """Write each row's digest into the body, if the rows can be read at all."""
         if self.message is not None:
             return
         try:
-            records = self.records(schema)
-            digests = b"".join(sample_digests(records))
-        except (pa.ArrowException, TypeError, ValueError, OSError):
+            _, header = message(self.encoded(), RECORD_BATCH)
+            buffers = places(header, len(self.body), schema.buffers)
+            values = Values(self.rows, buffers, lambda start, stop: bytes(self.body[start:stop]))
+            hashed = [one for one in schema.columns if one.name == KEY or not one.name.startswith("__")]
+            rows = [b"".join(canonical(one, values.value(one, row)) for one in hashed) for row in range(self.rows)]
+            offset, length = self.buffers[schema[DIGEST].data]
+        except (Damaged, struct.error, StopIteration, ValueError, TypeError):
             return
-        if schema.names[1:2] == [DIGEST] and schema.field(1).type == pa.binary(16):
-            offset, length = self.buffers[4]
-            if length == len(digests) and offset + length <= len(self.body):
-                self.body[offset : offset + length] = digests
+        digests = b"".join(xxhash.xxh3_128(row).digest() for row in rows)
+        if length == len(digests):
+            self.body[offset : offset + length] = digests
+
+    def told(self, form: Form, at: int) -> dict[str, Any]:
+        """Return what the shard table says of it when it lies at `at`."""
+        head, tokens = self.encoded(), 0
+        for number, width in form.ids:
+            tokens += self.buffers[number][1] // width if number < len(self.buffers) else 0
+        first = form.first_large
+        line = {
+            "offset": at,
+            "metadata_bytes": len(head),
+            "head_bytes": self.buffers[first][0] if first is not None and first < len(self.buffers) else len(self.body),
+            "body_bytes": len(self.body),
+            "rows": self.rows,
+            "tokens": tokens,
+            "metadata_sha256": hashlib.sha256(head).digest(),
+        }
+        return {**line, **self.line}
 
     def encoded(self) -> bytes:
         """Return the encapsulated message."""
         if self.message is not None:
             return self.message
         sums = sums_of(bytes(self.body)) if self.sums is None else self.sums
-        metadata = {SUMS_KEY: base64.b64encode(sums)}
+        metadata = {"toolkit.crc32c": base64.b64encode(sums)}
         return batch_message(self.rows, self.nodes, self.buffers, len(self.body), metadata)
 
 
@@ -161,50 +203,45 @@ class Shard:
         batches: Its record batches.
         footer: What lies behind the end-of-stream marker; None makes the footer of the above.
         line: What the shard table says instead: path, rows, bytes, sha256, nonbody_sha256, tokens, batches.
-        tokens: Tokens that the table says.
     """
 
     path: str
     schema: bytes
     batches: list[Batch]
     footer: bytes | None = None
-    tokens: int = 0
     line: dict[str, Any] = field(default_factory=dict)
 
-    def encoded(self) -> tuple[bytes, dict[str, Any]]:
-        """Return the file and its row of the shard table."""
-        front, nonbody, places = _MAGIC + self.schema, hashlib.sha256(), []
+    def encoded(self, form: Form | None = None) -> tuple[bytes, dict[str, Any]]:
+        """Return the file and its row of the shard table, heads and tokens of it by the form."""
+        front, nonbody, told = _MAGIC + self.schema, hashlib.sha256(), []
         data = bytearray(front)
         nonbody.update(front)
         for batch in self.batches:
+            told.append(batch.told(form or Form(), len(data)))
             head = batch.encoded()
-            place = {
-                "offset": len(data),
-                "metadata_bytes": len(head),
-                "body_bytes": len(batch.body),
-                "rows": batch.rows,
-            }
-            places.append({**place, **batch.line})
             data += head + batch.body
             nonbody.update(head)
-        footer = footer_of(self.schema, places) if self.footer is None else self.footer
+        footer = footer_of(self.schema, told) if self.footer is None else self.footer
         data += _END + footer
         nonbody.update(_END + footer)
         line = {
             "path": self.path,
-            "rows": sum(place["rows"] for place in places),
+            "rows": sum(one["rows"] for one in told),
             "bytes": len(data),
             "sha256": hashlib.sha256(data).digest(),
             "nonbody_sha256": nonbody.digest(),
-            "tokens": self.tokens,
-            "batches": places,
+            "tokens": sum(one["tokens"] for one in told),
+            "batches": told,
         }
         return bytes(data), {**line, **self.line}
 
 
 @dataclass
 class ShardTable:
-    """A shard table: its shards, an edit of its bytes, and what the manifest says instead (sha256, shards, rows)."""
+    """A shard table: its shards, an edit of its bytes, and what the manifest says instead.
+
+    The manifest says: sha256, shards, batches, rows, bytes, tokens.
+    """
 
     shards: list[Shard]
     edit: Edit | None = None
@@ -287,7 +324,7 @@ class Crafted:
             split = manifest["splits"].setdefault(name, {"labels": {}})
             split["tables"] = [self._write_shards(root, table, digests) for table in tables]
             split["rows"] = sum(ref["rows"] for ref in split["tables"])
-            split["bytes"] = sum(path.stat().st_size for path in self._files(root, tables))
+            split["bytes"] = sum(ref["bytes"] for ref in split["tables"])
         for place, value in self.sayings:
             at: Any = manifest
             for step in place[:-1]:
@@ -299,31 +336,36 @@ class Crafted:
         return write_manifest(root, data)
 
     def _write_shards(self, root: Path, table: ShardTable, digests: bool) -> dict[str, Any]:
-        lines = []
+        lines, form = [], Form.of(self.schema, self.manifest)
         for shard in table.shards:
             if digests:
-                for batch in shard.batches:
-                    batch.mend_digests(self.schema)
-            data, line = shard.encoded()
+                with contextlib.suppress(Damaged, TypeError, ValueError, struct.error):
+                    schema = pure_schema(self.schema)
+                    for batch in shard.batches:
+                        batch.mend_digests(schema)
+            data, line = shard.encoded(form)
             (root / shard.path).write_bytes(data)
             lines.append(line)
         data = table_bytes(pa.Table.from_pylist(lines, SHARD_TABLE))
         digest = self._put_table(root, (table.edit or bytes)(data))
-        rows = sum(line["rows"] or 0 for line in lines)
-        return {"sha256": digest, "shards": len(lines), "rows": rows, **table.ref}
-
-    def _files(self, root: Path, tables: list[ShardTable]) -> list[Path]:
-        return [root / shard.path for table in tables for shard in table.shards]
+        sums = {key: sum(line[key] or 0 for line in lines) for key in ("rows", "bytes", "tokens")}
+        sums |= {"shards": len(lines), "batches": sum(len(line["batches"]) for line in lines)}
+        return {"sha256": digest, **sums, **table.ref}
 
     def _put_table(self, root: Path, data: bytes) -> str:
-        digest = sha256(data)
+        digest = hashlib.sha256(data).hexdigest()
         (root / "tables" / f"{digest}.arrow").write_bytes(data)
         return digest
 
 
+def commit_by_hand(root: Path, document: object) -> str:
+    """Make a manifest the current version of a dataset, whatever it says; return its pin."""
+    return write_manifest(root, json.dumps(document, ensure_ascii=False, sort_keys=True, indent=1).encode() + b"\n")
+
+
 def write_manifest(root: Path, data: bytes) -> str:
     """Make these bytes the current version, whatever they are; return their pin."""
-    pin = sha256(data)
+    pin = hashlib.sha256(data).hexdigest()
     (root / "manifests" / f"{pin}.json").write_bytes(data)
     (root / "manifest.json").write_bytes(data)
     return pin
@@ -349,13 +391,13 @@ def _rows(table: bytes) -> list[dict[str, Any]]:
 
 def _shard(root: Path, line: dict[str, Any]) -> Shard:
     data = (root / line["path"]).read_bytes()
-    batches, places = [], line["batches"]
-    for place in places:
+    batches, told = [], line["batches"]
+    for place in told:
         start = place["offset"] + place["metadata_bytes"]
         batches.append(Batch.parse(data[place["offset"] : start], data[start : start + place["body_bytes"]]))
-    stop = place["offset"] + place["metadata_bytes"] + place["body_bytes"] if places else data.index(_END, len(_MAGIC))
-    first = places[0]["offset"] if places else stop
-    return Shard(line["path"], data[len(_MAGIC) : first], batches, tokens=line["tokens"])
+    stop = place["offset"] + place["metadata_bytes"] + place["body_bytes"] if told else data.index(_END, len(_MAGIC))
+    first = told[0]["offset"] if told else stop
+    return Shard(line["path"], data[len(_MAGIC) : first], batches)
 
 
 def _renamed(value: Any, names: dict[str, str]) -> Any:
