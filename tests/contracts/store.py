@@ -257,7 +257,7 @@ class StoreContract:
         ):
             ds = toolkit.open(reference)
             assert (ds.pin, len(ds), ds.classes, ds.root) == (pin, 20, ("cat", "dog"), store.location)
-        assert ds.files == [store.place(path) for path in ds.index.paths.to_pylist()]
+        assert ds.files == [store.place(path) for path in ds.index.paths()]
 
     def test_samples_are_read_or_the_error_says_why_not(self, store: WritableStore, pin: str) -> None:
         ds = toolkit.open(store.location)

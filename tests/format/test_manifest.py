@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,6 +20,7 @@ import toolkit
 from toolkit.errors import CorruptTableError, FormatError
 from toolkit.format.contract import MOST_BYTES, MOST_ROWS
 from toolkit.format.manifest import (
+    MOST_SHARDS,
     LabelCounts,
     Manifest,
     Split,
@@ -27,11 +29,23 @@ from toolkit.format.manifest import (
     parse_manifest,
     unknown_part,
 )
-from toolkit.format.schema import image_column, label_column
+from toolkit.format.schema import Derived, Kind, derived_of, image_column, label_column
 
 HASH = "ab" * 32
 COUNT = st.integers(0, MOST_ROWS)
 COLUMNS = (image_column("image"), label_column("été", HASH))
+REFS = st.builds(
+    TableRef,
+    sha256=st.just(HASH),
+    shards=st.integers(0, MOST_SHARDS),
+    batches=COUNT,
+    rows=st.integers(0, MOST_ROWS >> 2),
+    bytes=st.integers(0, MOST_BYTES >> 2),
+    tokens=COUNT,
+)
+EMPTY = Manifest(
+    format=1, requires=(), columns=(), derived=(), schema=HASH, splits={}, options={}, parent=None, user={}
+)
 
 
 @st.composite
@@ -39,19 +53,16 @@ def manifests(draw: st.DrawFn) -> Manifest:
     columns = draw(st.sampled_from([(), COLUMNS]))
     splits = {}
     for name in draw(st.lists(st.text(), max_size=3, unique=True)):
-        tables = draw(
-            st.lists(
-                st.builds(TableRef, sha256=st.just(HASH), shards=COUNT, rows=st.integers(0, MOST_ROWS >> 2)), max_size=2
-            )
-        )
-        rows = sum(table.rows for table in tables)
+        tables = draw(st.lists(REFS, max_size=3))
+        rows, nbytes = (sum(getattr(table, what) for table in tables) for what in ("rows", "bytes"))
         missing = draw(st.integers(0, rows))
         labels = {"été": LabelCounts(counts=(rows - missing, 0), missing=missing)} if columns else {}
-        splits[name] = Split(rows=rows, bytes=draw(st.integers(0, MOST_BYTES)), labels=labels, tables=tuple(tables))
+        splits[name] = Split(rows=rows, bytes=nbytes, labels=labels, tables=tuple(tables))
     return Manifest(
         format=1,
         requires=(),
         columns=columns,
+        derived=draw(st.sampled_from([(), derived_of(columns)])),
         schema=HASH,
         splits=splits,
         options=draw(st.dictionaries(st.text(), st.none() | st.booleans() | COUNT | st.text(), max_size=3)),
@@ -70,21 +81,23 @@ def test_round_trip_and_canonical_bytes(manifest: Manifest) -> None:
 
 
 def test_order_of_keys_does_not_matter() -> None:
-    def manifest(user: dict[str, str]) -> Manifest:
-        return Manifest(format=1, requires=(), columns=(), schema=HASH, splits={}, options={}, parent=None, user=user)
-
-    assert encode_manifest(manifest({"b": "1", "a": "2"})) == encode_manifest(manifest({"a": "2", "b": "1"}))
+    one, other = (msgspec.structs.replace(EMPTY, user=user) for user in ({"b": "1", "a": "2"}, {"a": "2", "b": "1"}))
+    assert encode_manifest(one) == encode_manifest(other)
 
 
 # --- refused ----------------------------------------------------------------------------------------------------
 
 
 def changed(**changes: Any) -> bytes:
-    columns = (image_column("image"),)
-    manifest = Manifest(
-        format=1, requires=(), columns=columns, schema=HASH, splits={}, options={}, parent=None, user={}
-    )
+    manifest = msgspec.structs.replace(EMPTY, columns=(image_column("image"),))
     return json.dumps({**json.loads(encode_manifest(manifest)[0]), **changes}).encode()
+
+
+REF: dict[str, Any] = {"sha256": HASH, "shards": 1, "batches": 2, "rows": 3, "bytes": 400, "tokens": 5}
+
+
+def split_of(**changes: Any) -> dict[str, Any]:
+    return {"rows": 3, "bytes": 400, "labels": {}, "tables": [REF], **changes}
 
 
 @pytest.mark.parametrize("number", [0, 2, 99, -1])
@@ -101,11 +114,16 @@ def test_unknown_features_are_refused_by_name() -> None:
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
-        ({"surprise": 1}, "surprise"),
-        ({"columns": [{"name": "x", "kind": "image", "arrow_type": "?", "odd": 1}]}, "odd"),
-        ({"columns": [{"name": "x", "kind": "smell", "arrow_type": "?"}]}, "smell"),
         ({"columns": [{"kind": "image", "arrow_type": "?"}]}, "name"),
+        ({"columns": [{"name": "x", "kind": 5, "arrow_type": "?"}]}, "kind"),
+        ({"columns": [{"name": "x", "kind": None, "arrow_type": "?"}]}, "kind"),
+        ({"derived": [{"of": "x", "what": "height", "version": 1}]}, "arrow_type"),
+        ({"derived": [{"of": "x", "what": "height", "version": 0, "arrow_type": "int32"}]}, "version"),
+        ({"derived": "x"}, "derived"),
         ({"splits": {"train": {"rows": 1}}}, "bytes"),
+        ({"splits": {"train": split_of(tables=[{"sha256": HASH, "shards": 1, "rows": 1}])}}, "batches"),
+        ({"splits": {"train": split_of(tables=[REF | {"tokens": -1}])}}, "tokens"),
+        ({"splits": {"train": split_of(tables=[REF | {"bytes": MOST_BYTES + 1}])}}, "bytes"),
         ({"splits": {"train": {"rows": "1", "bytes": 0, "labels": {}, "tables": []}}}, "rows"),
         ({"schema": None}, "schema"),
         ({"parent": 5}, "parent"),
@@ -115,15 +133,74 @@ def test_unknown_features_are_refused_by_name() -> None:
         ({"requires": "warp"}, "requires"),
     ],
 )
-def test_unknown_fields_and_wrong_types_are_named(changes: dict[str, Any], named: str) -> None:
+def test_missing_fields_and_wrong_types_are_named(changes: dict[str, Any], named: str) -> None:
     with pytest.raises(CorruptTableError, match=f"m isn't a manifest of format 1: .*{named}"):
         parse_manifest(changed(**changes), "m")
 
 
-@pytest.mark.parametrize("data", [b"", b"{", b"[]", b"null", b"\xff", b'"\xff"', b"{}", b'{"format": 1}', b"1" * 5000])
+@pytest.mark.parametrize("data", [b"", b"{", b"[]", b"null", b"\xff", b'"\xff"', b"{}", b"1" * 5000])
 def test_what_is_no_manifest(data: bytes) -> None:
     with pytest.raises(CorruptTableError, match="m isn't a manifest"):
         parse_manifest(data, "m")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"splits": {"train": split_of(rows=4)}},
+        {"splits": {"train": split_of(bytes=401)}},
+        {"splits": {"train": split_of(tables=[REF, REF])}},
+        {"splits": {"train": split_of(tables=[])}},
+        {"splits": {"train": split_of(tables=[REF | {"shards": MOST_SHARDS + 1}])}},
+        {"splits": {"train": split_of(labels={"label": {"counts": [3], "missing": 0}})}},
+        {"derived": [{"of": "none", "what": "height", "version": 1, "arrow_type": "int32"}]},
+        {"derived": [{"of": "image", "what": "", "version": 1, "arrow_type": "int32"}]},
+        {"derived": [{"of": "image", "what": "a\0b", "version": 1, "arrow_type": "int32"}]},
+        {"derived": [{"of": "image", "what": "height", "version": 1, "arrow_type": "int32"}] * 2},
+    ],
+)
+def test_what_contradicts_itself_is_refused(changes: dict[str, Any]) -> None:
+    with pytest.raises(CorruptTableError, match="m contradicts itself: "):
+        parse_manifest(changed(**changes), "m")
+
+
+def test_sums_are_those_of_all_tables() -> None:
+    manifest = parse_manifest(changed(splits={"train": split_of(rows=6, bytes=800, tables=[REF, REF])}), "m")
+    assert [table.tokens for table in manifest.splits["train"].tables] == [5, 5]
+
+
+def test_one_from_before_the_format_was_settled_is_refused_in_words() -> None:
+    before = json.loads(changed())
+    del before["derived"]
+    for data in (before, {"format": 1}, {**before, "columns": "of another form"}):
+        with pytest.raises(
+            FormatError, match="m is of a toolkit from before format 1 was settled: pack the dataset ag"
+        ):
+            parse_manifest(json.dumps(data).encode(), "m")
+
+
+def test_what_is_not_known_is_ignored() -> None:
+    """At every place of a manifest; what changes how a value is read stands in `requires`."""
+    known = {"splits": {"train": split_of()}, "derived": [msgspec.to_builtins(one) for one in HEIGHT]}
+    more = json.loads(changed(**known))
+    more["surprise"] = {"deep": [1]}
+    more["columns"][0]["smell"] = "sweet"
+    more["derived"][0]["unit"] = "pixels"
+    more["splits"]["train"]["median"] = 5
+    more["splits"]["train"]["tables"][0]["keys"] = HASH
+    assert parse_manifest(json.dumps(more).encode(), "m") == parse_manifest(changed(**known), "m")
+
+
+HEIGHT = (Derived(of="image", what="height", version=1, arrow_type="int32"),)
+
+
+def test_any_other_kind_is_unknown_and_may_say_anything_of_itself() -> None:
+    column = {"name": "nose", "kind": "smell", "arrow_type": "int8", "encoding": "sweet", "label_table": HASH}
+    manifest = parse_manifest(changed(columns=[column]), "m")
+    assert manifest.columns[0].kind is Kind.UNKNOWN
+    assert unknown_part(changed(columns=[column]), manifest) == "columns[0].kind"
+    derived = [{"of": "nose", "what": "volume", "version": 3, "arrow_type": "double"}]
+    assert parse_manifest(changed(columns=[column], derived=derived), "m").derived[0].name == "__nose.volume__"
 
 
 @settings(deadline=None)

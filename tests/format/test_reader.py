@@ -9,41 +9,42 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from format.shard_indexes import index_of
 
 import toolkit
 from toolkit._native.shards.body import READ_CRC, READ_FAULT, READ_OK, READ_RANGE
 from toolkit._native.shards.locate import FileIdentity
 from toolkit.checks.verify import verify
 from toolkit.errors import CorruptShardError, StorageError
+from toolkit.format.index import ShardIndex
 from toolkit.format.layout import BatchShape
 from toolkit.format.reader import ShardReader, read_failure
 from toolkit.format.shard import BatchPlace, ShardRecord
-from toolkit.format.tables import ShardIndex, encode_shard_table, parse_shard_tables
 from toolkit.loader.dataset.fetch import Fetcher
 from toolkit.storage.local import LocalStore
 
-SHAPE = BatchShape(0, np.empty(0, np.int32))
+SHAPE = BatchShape(0, np.empty(0, np.int32), None, ())
 
 
-def index_of(**changes: object) -> ShardIndex:
+def one_shard(**changes: object) -> ShardIndex:
     fields = {"path": "a", "rows": 1, "file_bytes": 4, "sha256": bytes(32), "nonbody_sha256": bytes(32)}
-    record = ShardRecord(**{**fields, "batches": (BatchPlace(0, 1, 2, 1),), **changes})  # type: ignore[arg-type]
-    return parse_shard_tables([("t", encode_shard_table([record]))])
+    record = ShardRecord(**{**fields, "batches": (BatchPlace(0, 1, 2, 2, 1, 0, bytes(32)),), **changes})  # type: ignore[arg-type]
+    return index_of([record])
 
 
 def test_missing_and_of_another_size(tmp_path: Path) -> None:
     with pytest.raises(CorruptShardError, match="shard a: it is missing") as caught:
-        ShardReader(LocalStore(str(tmp_path)), index_of(), 0, SHAPE)
+        ShardReader(LocalStore(str(tmp_path)), one_shard(), 0, SHAPE)
     assert caught.value.shard == "a"
     (tmp_path / "a").write_bytes(b"abc")
     with pytest.raises(CorruptShardError, match="has 3 bytes, packed were 4"):
-        ShardReader(LocalStore(str(tmp_path)), index_of(), 0, SHAPE)
+        ShardReader(LocalStore(str(tmp_path)), one_shard(), 0, SHAPE)
 
 
 def test_a_folder_in_a_shards_place(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     with pytest.raises(CorruptShardError, match="no regular file"):
-        ShardReader(LocalStore(str(tmp_path)), index_of(), 0, SHAPE)
+        ShardReader(LocalStore(str(tmp_path)), one_shard(), 0, SHAPE)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
@@ -51,7 +52,7 @@ def test_permission_denied_is_a_storage_error(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"abcd")
     (tmp_path / "a").chmod(0)
     with pytest.raises(StorageError, match="can't read"):
-        ShardReader(LocalStore(str(tmp_path)), index_of(), 0, SHAPE)
+        ShardReader(LocalStore(str(tmp_path)), one_shard(), 0, SHAPE)
 
 
 def test_no_descriptor_stays_open(dataset: Path) -> None:

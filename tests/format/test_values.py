@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from bodies import body_over
 from format.arrow_values import TYPES, batches, make_array, pure_values
+from format.shard_indexes import index_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,7 +20,6 @@ from toolkit.format.layout import batch_shape, column_layouts
 from toolkit.format.reader import ShardReader
 from toolkit.format.schema import DIGEST
 from toolkit.format.shard import BATCH_BODY_BYTES, ShardWriter
-from toolkit.format.tables import encode_shard_table, parse_shard_tables
 from toolkit.format.values import DamagedValueError, python_value, read_rows
 from toolkit.storage.background import BackgroundFile
 from toolkit.storage.local import LocalStore
@@ -32,9 +32,9 @@ def write(
     schema = rows.schema.insert(1, pa.field(DIGEST, pa.binary(16), nullable=False))
     writer = ShardWriter(BackgroundFile(str(folder / "shard")), schema, batch_body_bytes=limit)
     writer.write(rows)
-    index = parse_shard_tables([("t", encode_shard_table([replace(writer.close(), path="shard")]))])
-    reader = ShardReader(LocalStore(str(folder)), index, 0, batch_shape(schema))
-    return schema, [(int(index.batch_start[i]), reader.body(i)) for i in range(len(index.batch_shard))]
+    index = index_of([replace(writer.close(), path="shard")])
+    reader = ShardReader(LocalStore(str(folder)), index, 0, batch_shape(schema, ()))
+    return schema, [(index.batch(i).start, reader.body(i)) for i in range(index.batches)]
 
 
 def keyed(array: pa.Array) -> pa.RecordBatch:

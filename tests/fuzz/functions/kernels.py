@@ -220,8 +220,11 @@ def samples(numbers: Numbers) -> object:
     body, _, _, width = crafted(numbers)
     first = numbers.any()
     starts = np.array([0, max(first, 1), min(max(first, 1) + 8, HIGH)], np.int64)
+    tables = starts[[0, 2]] if numbers.below(2) else starts  # both record batches in one table, or one in each
     identity = FileIdentity(b"/nowhere", os.stat("/"))
-    reader = SampleReader(Locator(starts, lambda _: (body, identity), 1 + numbers.below(2)))
+    begins = [starts] if len(tables) == 2 else [starts[:2], starts[1:] - starts[1]]
+    locator = Locator(tables, lambda i: (begins[i], i), lambda _: (body, identity), 1 + numbers.below(2))
+    reader = SampleReader(locator)
     for i in range(1 + numbers.below(3)):
         code = (OTHER, BINARY, TEXT, BOOL, *b"bBhHiIqQfd")[numbers.below(14)]
         sizes = dict(zip(b"bBhHiIqQfd", (1, 1, 2, 2, 4, 4, 8, 8, 4, 8), strict=True))

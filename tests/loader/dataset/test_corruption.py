@@ -40,7 +40,7 @@ def value_offset(shard: Path, column: str) -> int:
 def test_a_flipped_bit_names_shard_row_and_key(damaged: Path, column: str) -> None:
     ds = toolkit.open(damaged, split="train")
     shard = Path(ds.files[1])
-    row = int(ds.index.batch_start[ds.index.shard_first_batch[1]])
+    row = ds.index.batch(ds.index.shard(1).batches[0]).start
     key = ds.keys([row])[0]
     flip(shard, value_offset(shard, column))
     with pytest.raises(CorruptShardError) as caught:

@@ -48,9 +48,7 @@ def windows(ds: toolkit.Dataset, **options: Any) -> list[Any]:
 
 def columns(ds: toolkit.Dataset) -> list[Any]:
     return [
-        ds.fetcher.array(name, batch).to_pylist()
-        for name in ("__key__", "image")
-        for batch in range(len(ds.index.batch_offset))
+        ds.fetcher.array(name, batch).to_pylist() for name in ("__key__", "image") for batch in range(ds.index.batches)
     ]
 
 
@@ -136,7 +134,7 @@ def test_a_flip_in_place_with_its_time_put_back_is_never_delivered(
     ds, path = opened(kind, verify=verify)
     good = outcome(read, ds)
     index = ds.index
-    first = int(index.batch_offset[0] + index.batch_metadata_bytes[0])
+    first = index.batch(0).body_offset
     size = path.stat().st_size
     places = [first, size - 1, 8, *np.random.default_rng(len(front)).integers(0, size, 4).tolist()]
     found = []
@@ -163,8 +161,8 @@ def test_always_finds_a_flip_that_no_time_shows(
     os.rename(path, tmp_path / "elsewhere")
     shutil.copy(tmp_path / "elsewhere", path)
     assert outcome(read, ds) == good
-    data = ds.index.batch_offset[-1] + ds.index.batch_metadata_bytes[-1]
-    for at in range(int(data), (tmp_path / "elsewhere").stat().st_size - 2000, 4000):
+    data = ds.index.batch(ds.index.batches - 1).body_offset
+    for at in range(data, (tmp_path / "elsewhere").stat().st_size - 2000, 4000):
         flip(tmp_path / "elsewhere", at)
     assert outcome(read, always) is None
     with pytest.raises(CorruptShardError, match="CRC32C"):

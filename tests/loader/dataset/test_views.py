@@ -118,8 +118,8 @@ def test_filters_that_can_not_be_are_refused(numbered: toolkit.Dataset, expressi
 
 def train_labels(ds: toolkit.Dataset, shard: int) -> list[int]:
     """The labels of the first record batch of a shard."""
-    batch = int(ds.index.shard_first_batch[shard])
-    return [ds[row]["label"] for row in range(*ds.index.batch_start[batch : batch + 2].tolist())]
+    batch = ds.index.batch(ds.index.shard(shard).batches[0])
+    return [ds[row]["label"] for row in range(batch.start, batch.start + batch.rows)]
 
 
 def test_filter_checks_what_it_reads(damaged: Path) -> None:

@@ -28,7 +28,7 @@ def test_the_pure_reader_gets_the_documents(tmp_path: Path) -> None:
 def test_the_run_is_the_data_buffers_one_behind_the_other(packed: Packed) -> None:
     ds = packed.open()
     buffers = []
-    for path, tokens in zip(ds.files, ds.index.shard_tokens.tolist(), strict=True):
+    for path, tokens in zip(ds.files, ds.index.shard_tokens().tolist(), strict=True):
         found = 0
         with pa.memory_map(path) as file:
             reader = pa.ipc.open_file(file)

@@ -35,10 +35,10 @@ def flip(path: Path, offset: int) -> None:
 def middle_of_ids(packed: Packed, shard: int) -> tuple[int, int]:
     """Return the offset in a shard's file of some id in its second record batch, and that id's token of the run."""
     index = packed.open().index
-    batch = int(index.shard_first_batch[shard]) + 1
-    end = int(index.batch_offset[batch] + index.batch_metadata_bytes[batch] + index.batch_body_bytes[batch])
-    rows = int(index.batch_start[batch + 1])
-    token = sum(len(doc) for doc in packed.docs[:rows])
+    batch = index.batch(index.shard(shard).batches[1])
+    end = batch.body_offset + batch.body_bytes
+    token = sum(len(doc) for doc in packed.docs[: batch.start + batch.rows])
+    assert token == batch.token_start + batch.tokens
     # The ids are the last buffer of a body: 8 bytes from its end lie padding at the most.
     return end - 32, token - 16
 
@@ -65,9 +65,7 @@ def test_a_flipped_bit_ends_the_stream_at_its_step(damaged: Packed, threads: int
 
 def test_a_damaged_end_of_a_document_is_no_document(damaged: Packed) -> None:
     ds = damaged.open()
-    index = ds.index
-    batch = int(index.shard_first_batch[1])
-    body = int(index.batch_offset[batch] + index.batch_metadata_bytes[batch])
+    body = ds.index.batch(ds.index.shard(1).batches[0]).body_offset
     # A flip anywhere in the body's first chunk, where keys, digests and list offsets lie.
     flip(Path(ds.files[1]), body + 40)
     with pytest.raises(CorruptShardError):
@@ -83,7 +81,7 @@ def test_a_missing_shard_is_named_when_it_is_met(damaged: Packed) -> None:
     got: list[TokenBatch] = []
     with pytest.raises(CorruptShardError, match="it is missing"):
         take_all(iter(stream), got)
-    assert abs(256 * len(got) - int(ds.index.shard_tokens[:2].sum())) <= 256
+    assert abs(256 * len(got) - int(ds.index.shard_tokens()[:2].sum())) <= 256
 
 
 def test_a_shard_rewritten_in_place_is_noticed(damaged: Packed, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,4 +127,4 @@ def test_any_error_comes_behind_the_steps_before_it(damaged: Packed, threads: in
     got: list[TokenBatch] = []
     with pytest.raises(StorageError, match="Too many levels of symbolic links"):
         take_all(iter(ds.tokens(seq_len=64, batch_size=4, threads=threads)), got)
-    assert abs(256 * len(got) - int(ds.index.shard_tokens[:2].sum())) <= 256
+    assert abs(256 * len(got) - int(ds.index.shard_tokens()[:2].sum())) <= 256

@@ -13,7 +13,6 @@ from token_oracle import Packed
 
 from toolkit._native.tokens.gather import TokenShard
 from toolkit._native.tokens.run import TokenRun
-from toolkit.format.layout import batch_shape
 from toolkit.format.reader import ShardReader
 from toolkit.storage.local import LocalStore
 
@@ -85,14 +84,15 @@ def test_shards_are_asked_for_before_anything_is_copied() -> None:
 
 def test_shards_that_do_not_fit_the_table_are_refused(packed: Packed) -> None:
     index = packed.open().index
-    reader = ShardReader(LocalStore(str(packed.path)), index, 0, batch_shape(packed.open().schema))
-    bodies = [reader.body(batch) for batch in range(int(index.shard_first_batch[1]))]
+    reader = ShardReader(LocalStore(str(packed.path)), index, 0, packed.open().stored.parts[0].shape)
+    bodies = [reader.body(batch) for batch in index.shard(0).batches]
     good = TokenShard(bodies, IDS, ENDS, 2)
-    assert good.tokens == index.shard_tokens[0]
+    tokens = index.shard_tokens()
+    assert good.tokens == tokens[0]
     with pytest.raises(ValueError, match="the shard table says"):
-        TokenRun(index.shard_tokens[1:], 2).attach(0, good)
+        TokenRun(tokens[1:], 2).attach(0, good)
     with pytest.raises(ValueError, match="shard 1 of 1"):
-        TokenRun(index.shard_tokens[:1], 2).attach(1, good)
+        TokenRun(tokens[:1], 2).attach(1, good)
     with pytest.raises(ValueError, match="not one offset more than rows"):
         TokenShard(bodies, IDS, 7, 2)
     with pytest.raises(ValueError, match="2 or 4 bytes"):
@@ -101,9 +101,9 @@ def test_shards_that_do_not_fit_the_table_are_refused(packed: Packed) -> None:
 
 def test_a_run_keeps_its_shards_alive_and_lets_go_of_them(packed: Packed) -> None:
     index = packed.open().index
-    run = TokenRun(np.ascontiguousarray(index.shard_tokens), 2)
-    reader = ShardReader(LocalStore(str(packed.path)), index, 0, batch_shape(packed.open().schema))
-    bodies = [reader.body(batch) for batch in range(int(index.shard_first_batch[1]))]
+    run = TokenRun(index.shard_tokens(), 2)
+    reader = ShardReader(LocalStore(str(packed.path)), index, 0, packed.open().stored.parts[0].shape)
+    bodies = [reader.body(batch) for batch in index.shard(0).batches]
     run.attach(0, TokenShard(bodies, IDS, ENDS, 2))
     del reader, bodies
     out = np.zeros(16, np.uint8)
