@@ -84,7 +84,9 @@ def _commit_samples(
     types = {"image": IMAGE_TYPE, "label": pa.int64()}
     schema = arrow_schema(columns, types, {"label": classes})
     rows = {name: [[rows_of(schema, samples)] for samples in shards] for name, shards in splits.items()}
-    return _commit(root, rows, columns, schema, {"label": classes}, batch_body_bytes, changes)
+    return commit_columns(
+        root, rows, columns, schema, {"label": classes}, batch_body_bytes=batch_body_bytes, changes=changes
+    )
 
 
 def _commit_rows(
@@ -100,18 +102,20 @@ def _commit_rows(
     if columns is None:
         columns = tuple(Column(name=field.name, kind=Kind.VALUE, arrow_type=str(field.type)) for field in fields)
     schema = arrow_schema(columns, {field.name: field.type for field in fields}, {})
-    return _commit(root, splits, columns, schema, {}, batch_body_bytes, {})
+    return commit_columns(root, splits, columns, schema, {}, batch_body_bytes=batch_body_bytes, changes={})
 
 
-def _commit(
+def commit_columns(
     root: Path | WritableStore,
     splits: Mapping[str, Sequence[Sequence[pa.RecordBatch]]],
     columns: tuple[Column, ...],
     schema: pa.Schema,
     classes: Mapping[str, tuple[str, ...]],
+    *,
     batch_body_bytes: int,
     changes: Mapping[str, Any],
 ) -> str:
+    """Commit splits of shards of pieces with that schema and those class names; `changes` go to the Manifest."""
     store = LocalStore(str(root)) if isinstance(root, Path) else root
     with Transaction(store, replace=True) as transaction:
         made = {}
