@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -138,6 +139,10 @@ class GrayMedium(Medium):
         height, width = sizes
         marks = frozenset({"tall"} if height > width else ())
         return Header("GRAY", f"{width} x {height} gray", {"width": width, "height": height}, marks)
+
+    def header_of_facts(self, facts: Sequence[Any]) -> Header | None:
+        height, width, _ = facts
+        return None if height is None or width is None else self.header_of([height, width])
 
     def derive(self, column: pa.Array) -> list[pa.Array]:
         found: list[tuple[int | None, int | None, str | None]] = []

@@ -103,7 +103,7 @@ def test_for_people(cli: Cli, packed: Path) -> None:
     assert cli("inspect", lines[0]).out == ended.out
     assert lines[1].startswith("14 samples in 2 shards, ")
     assert "classes of label: 3, 0 samples without a label, 1 empty (tulip)" in lines
-    assert "images of image: all 14 headers read" in lines
+    assert "images of image: all 14 looked at" in lines
     assert "formats: JPEG 92.9 %, PNG 7.14 %" in lines
     assert any(re.match(r"train +0 +train/daisy/0\.jpg +daisy +40 x 30 JPEG, [\d,]+ bytes", line) for line in lines)
 
@@ -111,7 +111,7 @@ def test_for_people(cli: Cli, packed: Path) -> None:
 def test_scan_of_some(cli: Cli, packed: Path) -> None:
     document = json.loads(cli("inspect", packed, "--scan", "4", "--json").out)
     assert (document["images"]["image"]["scanned"], document["images"]["image"]["rows"]) == (4, 14)
-    assert "4 of 14 headers read, evenly spaced" in cli("inspect", packed, "--scan", "4").out
+    assert "4 of 14 looked at, evenly spaced" in cli("inspect", packed, "--scan", "4").out
     ended = cli("inspect", packed, "--scan", "0", "--samples", "0", "--json")
     assert (json.loads(ended.out)["images"], json.loads(ended.out)["first"]) == ({}, [])
     for shard in (packed / "shards").iterdir():

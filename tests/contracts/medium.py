@@ -17,7 +17,7 @@ from toolkit.errors import SampleError
 from toolkit.format.media import stored_medium
 from toolkit.format.schema import medium_column
 from toolkit.pipelines.media import media, medium_of
-from toolkit.pipelines.medium import HEAD_BYTES, Medium, Shaping, UnfitMediumError
+from toolkit.pipelines.medium import HEAD_BYTES, Header, Medium, Shaping, UnfitMediumError
 from toolkit.sources.options import VerifyImages
 from toolkit.sources.payloads import begun_as, check_payload, holds, named_as
 
@@ -106,6 +106,43 @@ class MediumContract:
             assert header.numbers == self.medium.header_of(array.shape).numbers
             assert tuple(header.numbers) == self.medium.numbers
             assert header.marks <= self.medium.marks.keys()
+
+    def test_its_facts_are_those_of_the_header(self) -> None:
+        """What is derived of a column, in every form, whole and cut, is what the header of each value says."""
+        stored = self.medium.stored
+        files = [*self.files.values(), None, b"", b"no file of any medium", *self.files.values()]
+        empty = dict.fromkeys(stored.source_form.type.names)
+        rows = [None if one is None else {**empty, stored.source_form.payload: one} for one in files]
+        column = pa.array([*rows, empty], stored.source_form.type)  # at last a struct without a payload
+        headers = [None if one is None else self.medium.header(one) for one in [*files, None]]
+        self.check_facts(column, headers)
+        good = list(self.files.values())
+        encoder = self.medium.encoder(Shaping(encoding=self.encoding, short_side=None, max_pixels=MOST_PIXELS))
+        made = [None if one is None else encoder.make(memoryview(one)) for one in (*good, None, *good)]
+        decoded = encoder.array(made, pa.array([*rows[: len(good)], None, *rows[: len(good)]], column.type))
+        assert decoded.type == stored.form_in(self.encoding).type
+        sizes = [None if one is None else one.values() for one in decoded.to_pylist()]
+        order = [decoded.type.get_field_index(name) for name in stored.form_in(self.encoding).sizes]
+        headers = [None if one is None else self.medium.header_of([list(one)[i] for i in order]) for one in sizes]
+        self.check_facts(decoded, headers)
+
+    def check_facts(self, column: pa.Array, headers: Sequence[Header | None]) -> None:
+        facts = self.medium.stored.facts
+        assert len({fact.what for fact in facts}) == len(facts)
+        assert all(fact.version >= 1 for fact in facts)
+        for start, stop in ((0, len(column)), (1, len(column) - 1), (len(column) - 2, len(column)), (1, 1)):
+            arrays = self.medium.derive(column.slice(start, stop - start))
+            assert [array.type for array in arrays] == [fact.type for fact in facts]
+            assert [len(array) for array in arrays] == [stop - start] * len(facts)
+            for array in arrays:
+                array.validate(full=True)
+            found = [self.medium.header_of_facts(row) for row in zip(*(a.to_pylist() for a in arrays), strict=True)]
+            for one, wanted in zip(found, headers[start:stop] if facts else [], strict=True):
+                assert (one is None) is (wanted is None)
+                if one is not None and wanted is not None:
+                    assert (one.numbers, one.format, one.marks) == (wanted.numbers, wanted.format, wanted.marks)
+            missing = [i for i in range(start, stop) if headers[i] is None]
+            assert all(array[i - start].as_py() is None for array in arrays for i in missing)
 
     def test_both_forms_give_the_same(self, commit_rows: Callable[..., str], tmp_path: Path) -> None:
         files = [*self.files.values(), None]

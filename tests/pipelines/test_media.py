@@ -82,7 +82,7 @@ def test_from_a_file_to_a_batch(gray: Medium, tmp_path: Path, how: str) -> None:
     facts = inspect(str(tmp_path / "dataset"))
     assert (facts.media["x"].missing, facts.media["x"].marks, facts.media["x"].formats) == (1, {"tall": 1}, {"GRAY": 2})
     text = "\n".join(str(view) for view in inspect_views(facts))
-    assert "gray pictures of x: all 3 headers read, 1 missing, 1 taller than wide" in text
+    assert "gray pictures of x: all 3 looked at, 1 missing, 1 taller than wide" in text
     assert facts.document()["gray pictures"]
     assert verify(tmp_path / "dataset", full=True, decode=True, jobs=1).findings == ()
 

@@ -18,7 +18,7 @@ from toolkit.format.pin import resolve
 from toolkit.format.schema import KEY, Column, Kind
 from toolkit.loader.api import Dataset
 from toolkit.loader.api import open as open_dataset
-from toolkit.pipelines.media import media, medium_of
+from toolkit.pipelines.media import media
 
 __all__ = [
     "ClassCount",
@@ -143,7 +143,8 @@ def inspect(
         dataset: As toolkit.open takes it.
         split: Only this split's labels, media, samples and tokens.
         samples: How many first samples of each split.
-        scan: How many headers of media to read at the most; 0 reads none.
+        scan: How many values of media to look at at the most; 0 looks at none. Sizes are those that images are decoded
+            to: they come from derived columns, and only where a dataset has none are headers read.
 
     Raises:
         UsageError: An option can't be.
@@ -157,8 +158,8 @@ def inspect(
     names = read_classes(version)
     # By its pin, so that a pack that ends in between can't mix two versions.
     pinned = f"{version.root}@sha256:{version.pin}"
-    shown = [column.name for column in manifest.columns if column.kind is Kind.LABEL or medium_of(column.kind)]
-    datasets = {name: open_dataset(pinned, split=name, columns=shown) for name in chosen} if samples or scan else {}
+    labels = [column.name for column in manifest.columns if column.kind is Kind.LABEL]
+    datasets = {name: open_dataset(pinned, split=name, columns=labels) for name in chosen} if samples or scan else {}
     splits = {
         name: SplitFacts(rows=s.rows, shards=sum(t.shards for t in s.tables), bytes=s.bytes)
         for name, s in manifest.splits.items()
@@ -228,12 +229,12 @@ def _first_sample(dataset: Dataset, row: int, names: dict[str, tuple[str, ...]])
     sample = dataset[row]
     labels: dict[str, str | None] = {}
     found: dict[str, SampleFacts] = {}
-    for column in dataset.columns:
-        value = sample[column.name]
-        facts = sample_facts(dataset, column, value)
+    for column in dataset.manifest.columns:
+        facts = sample_facts(dataset, column, row)
         if facts is not None:
             found[column.name] = facts
         elif column.kind is Kind.LABEL:
+            value = sample[column.name]
             labels[column.name] = None if value is None else _class_name(names[column.name], value)
     return FirstSample(split=dataset.split, row=row, key=sample[KEY], labels=labels, media=found)
 

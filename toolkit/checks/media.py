@@ -1,4 +1,7 @@
-"""Facts of media columns, from headers and stored sizes alone: nothing is decoded."""
+"""Facts of media columns: from derived columns; where a dataset has none, from headers and stored sizes.
+
+Nothing is decoded.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from toolkit._native.shards.fetch import FetchBuffer
@@ -14,12 +18,16 @@ from toolkit.format.layout import leaf_name
 from toolkit.format.schema import Column
 from toolkit.loader.api import Dataset
 from toolkit.loader.dataset.decoded import DecodedColumn
+from toolkit.loader.dataset.fetch import Located
 from toolkit.pipelines.media import Held, held_medium
 from toolkit.pipelines.medium import Header
 
 __all__ = ["MediumFacts", "SampleFacts", "Spread", "media_facts", "sample_facts"]
 
 _CHUNK_ROWS = 64
+_DERIVED_ROWS = 4096
+
+_Seen = tuple[int | None, Header | None]  # bytes of a value and its header; None where there is none
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +42,7 @@ class Spread:
 
 @dataclass(frozen=True, kw_only=True)
 class MediumFacts:
-    """A media column over the chosen splits, from the headers of `scanned` of `rows` evenly spaced samples.
+    """A media column over the chosen splits, from `scanned` of `rows` samples, evenly spaced.
 
     Attributes:
         plural: What its values are called.
@@ -43,7 +51,7 @@ class MediumFacts:
         marks: How many have each of the medium's marks.
         mark_texts: The words for these.
         formats: Values by format, the most frequent first.
-        numbers: The medium's numbers; each None when no header could be read.
+        numbers: The medium's numbers, of images as they are decoded; each None when no header could be read.
         bytes: None when there is no value.
     """
 
@@ -102,7 +110,7 @@ def media_facts(datasets: Sequence[Dataset], columns: Sequence[Column], scan: in
     rows = sum(len(dataset) for dataset in datasets)
     chosen = _evenly_spaced([len(dataset) for dataset in datasets], scan)
     for column in columns:
-        held = _held(datasets, column)
+        held = _held(datasets[0], column) if datasets else None
         if held is not None:
             scanned = [
                 value
@@ -113,23 +121,17 @@ def media_facts(datasets: Sequence[Dataset], columns: Sequence[Column], scan: in
     return facts
 
 
-def sample_facts(dataset: Dataset, column: Column, value: Any) -> SampleFacts | None:
-    """Return what is known of the value of `ds[i]`; None of a column that holds no medium."""
-    held = _held([dataset], column)
+def sample_facts(dataset: Dataset, column: Column, row: int) -> SampleFacts | None:
+    """Return what is known of the value of a row of a whole split; None of a column that holds no medium."""
+    held = _held(dataset, column)
     if held is None:
         return None
-    plural, numbers = held.medium.stored.plural, held.medium.numbers
-    if value is None:
-        return SampleFacts(plural=plural, numbers=numbers, bytes=None, header=None)
-    if held.form.is_decoded:
-        return SampleFacts(
-            plural=plural, numbers=numbers, bytes=value.nbytes, header=held.medium.header_of(value.shape)
-        )
-    return SampleFacts(plural=plural, numbers=numbers, bytes=len(value), header=held.medium.header(value))
+    [(nbytes, header)] = _headers(dataset, column.name, held, np.array([row], np.int64))
+    return SampleFacts(plural=held.medium.stored.plural, numbers=held.medium.numbers, bytes=nbytes, header=header)
 
 
-def _held(datasets: Sequence[Dataset], column: Column) -> Held | None:
-    return held_medium(column.kind, datasets[0].schema.field(column.name).type) if datasets else None
+def _held(dataset: Dataset, column: Column) -> Held | None:
+    return held_medium(column.kind, dataset.schema.field(column.name).type)
 
 
 def _evenly_spaced(lengths: list[int], most: int) -> list[NDArray[np.int64]]:
@@ -143,27 +145,67 @@ def _evenly_spaced(lengths: list[int], most: int) -> list[NDArray[np.int64]]:
     return [rows[(rows >= end - n) & (rows < end)] - (end - n) for n, end in zip(lengths, ends, strict=True)]
 
 
-def _headers(
-    dataset: Dataset, column: str, held: Held, rows: NDArray[np.int64]
-) -> Iterator[tuple[int | None, Header | None]]:
+def _headers(dataset: Dataset, column: str, held: Held, rows: NDArray[np.int64]) -> Iterator[_Seen]:
     """Yield (bytes, header) of each row."""
+    made = {(one.what, one.version): one.name for one in dataset.manifest.derived if one.of == column}
+    names = [made.get((fact.what, fact.version)) for fact in held.medium.stored.facts]
+    known = [name for name in names if name is not None]
+    if known and len(known) == len(names):
+        yield from _derived(dataset, column, held, known, rows)
+    elif held.form.is_decoded:
+        yield from _sizes(dataset, column, held, rows)
+    else:
+        yield from _files(dataset, column, held, rows)
+
+
+def _derived(
+    dataset: Dataset, column: str, held: Held, names: Sequence[str], rows: NDArray[np.int64]
+) -> Iterator[_Seen]:
+    """Take what was derived when it was packed; of the values themselves nothing is read but their lengths."""
+    fetcher = dataset.fetcher
+    for start in range(0, len(rows), _DERIVED_ROWS):
+        located = fetcher.locate(rows[start : start + _DERIVED_ROWS])
+        facts = zip(*(_values(dataset, name, located) for name in names), strict=True)
+        lengths = fetcher.lengths(leaf_name(column, held.form.payload), located)
+        for nbytes, known in zip(lengths.tolist(), facts, strict=True):
+            yield (None, None) if nbytes < 0 else (nbytes, held.medium.header_of_facts(known))
+
+
+def _values(dataset: Dataset, column: str, located: Located) -> list[Any]:
+    """Return values as Python has them, None where null: numbers and texts all at once."""
+    dtype, fetcher = dataset.schema.field(column).type, dataset.fetcher
+    if dtype == pa.string():
+        return fetcher.texts(column, located, fetcher.bytes(column, located))
+    if not (pa.types.is_integer(dtype) or pa.types.is_floating(dtype)):
+        return fetcher.values(column, located)
+    numbers = np.empty(len(located.rows), dtype.to_pandas_dtype())
+    null = fetcher.fixed(column, located, numbers.view(np.uint8)).tolist()
+    return [None if missing else number for number, missing in zip(numbers.tolist(), null, strict=True)]
+
+
+def _sizes(dataset: Dataset, column: str, held: Held, rows: NDArray[np.int64]) -> Iterator[_Seen]:
+    """Read the sizes that are stored beside what was decoded."""
+    decoded, item = DecodedColumn(dataset.fetcher, column, held), np.dtype(held.form.dtype).itemsize
+    for start in range(0, len(rows), _CHUNK_ROWS):
+        located = dataset.fetcher.locate(rows[start : start + _CHUNK_ROWS])
+        sizes = decoded.sizes(located)
+        for i, missing in enumerate(sizes.missing.tolist()):
+            shape = sizes.shape(i)
+            yield (None, None) if missing else (int(np.prod(shape)) * item, held.medium.header_of(shape))
+
+
+def _files(dataset: Dataset, column: str, held: Held, rows: NDArray[np.int64]) -> Iterator[_Seen]:
+    """Read the headers of files."""
     buffer = FetchBuffer()
     for start in range(0, len(rows), _CHUNK_ROWS):
         located = dataset.fetcher.locate(rows[start : start + _CHUNK_ROWS])
-        if held.form.is_decoded:
-            sizes = DecodedColumn(dataset.fetcher, column, held).sizes(located)
-            item = np.dtype(held.form.dtype).itemsize
-            for i, missing in enumerate(sizes.missing.tolist()):
-                shape = sizes.shape(i)
-                yield (None, None) if missing else (int(np.prod(shape)) * item, held.medium.header_of(shape))
-            continue
         values = dataset.fetcher.variable(leaf_name(column, held.form.payload), located, buffer)
         for i in range(len(located.rows)):
             data = values.bytes(i)
             yield (None, None) if data is None else (len(data), held.medium.header(data))
 
 
-def _figures(held: Held, scanned: Sequence[tuple[int | None, Header | None]], rows: int) -> MediumFacts:
+def _figures(held: Held, scanned: Sequence[_Seen], rows: int) -> MediumFacts:
     import polars as pl
 
     headers = [header for _, header in scanned if header is not None]

@@ -20,7 +20,8 @@ def inspect(
         int,
         flag(
             "--scan",
-            "Image headers to read: all, or N evenly spaced ones where there are more; 0 reads none.",
+            "Images to look at: all, or N evenly spaced ones where there are more; 0 looks at none. Widths and heights "
+            "are those that they are decoded to.",
             Whole(0),
         ),
     ] = 10_000,

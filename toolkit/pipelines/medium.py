@@ -118,6 +118,10 @@ class Medium(ABC):
         """Return what the sizes stored beside a decoded payload say."""
 
     @abstractmethod
+    def header_of_facts(self, facts: Sequence[Any]) -> Header | None:
+        """Return what derived columns say of a value, each of the stored medium's facts; None where that is nothing."""
+
+    @abstractmethod
     def derive(self, column: pa.Array) -> list[pa.Array]:
         """Return, for each of the stored medium's facts, what the values of a stored column say, row for row.
 

@@ -68,9 +68,9 @@ def _classes(labels: LabelFacts) -> list[View]:
 
 def _scanned_text(facts: MediumFacts) -> str:
     if facts.scanned < facts.rows:
-        text = f"{facts.scanned:,} of {facts.rows:,} headers read, evenly spaced: a sample (--scan)"
+        text = f"{facts.scanned:,} of {facts.rows:,} looked at, evenly spaced: a sample (--scan)"
     else:
-        text = f"all {facts.rows:,} headers read"
+        text = f"all {facts.rows:,} looked at"
     marks = [(amount, facts.mark_texts[mark]) for mark, amount in facts.marks.items()]
     for amount, what in ((facts.missing, "missing"), (facts.unreadable, "unreadable"), *marks):
         if amount:

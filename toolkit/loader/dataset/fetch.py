@@ -259,6 +259,13 @@ class Fetcher:
         )
         return found
 
+    def lengths(self, leaf: str, located: Located) -> NDArray[np.int64]:
+        """Return the bytes of each value of a leaf of bytes or text, -1 where null; reads none of them."""
+        found = self.find(leaf, located)
+        null = found.statuses == READ_NULL
+        self._check(int((~null & (found.statuses != READ_OK)).any()), leaf, located, found.statuses, found.chunks)
+        return np.where(null, -1, found.lengths)
+
     def gather(
         self, leaf: str, located: Located, found: Found, run: slice, places: NDArray[np.int64], out: NDArray[np.uint8]
     ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from types import MappingProxyType
+from typing import Any
 
 import pyarrow as pa
 
@@ -63,6 +64,11 @@ class ImageMedium(Medium):
         """Return the size of raw pixels; nothing is to turn any more."""
         height, width, _ = sizes
         return _header("raw", width, height, False)
+
+    def header_of_facts(self, facts: Sequence[Any]) -> Header | None:
+        """Return the size as it is decoded, the format, and whether EXIF turns it."""
+        height, width, orientation, name = facts
+        return None if None in facts else _header(name, width, height, orientation > 1)
 
     def derive(self, column: pa.Array) -> list[pa.Array]:
         """Return height, width, orientation and format of each picture."""
