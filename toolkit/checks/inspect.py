@@ -94,7 +94,10 @@ class FirstSample:
 
 @dataclass(frozen=True, kw_only=True)
 class InspectResult:
-    """A version of a dataset in figures; `chosen` are the splits that labels, media, samples and tokens cover."""
+    """A version of a dataset in figures; `chosen` are the splits that labels, media, samples and tokens cover.
+
+    `derived` are the names of derived columns, which toolkit.open() delivers when they are named.
+    """
 
     root: str
     pin: str
@@ -106,6 +109,7 @@ class InspectResult:
     shards: int
     bytes: int
     columns: tuple[ColumnFacts, ...]
+    derived: tuple[str, ...]
     splits: dict[str, SplitFacts]
     chosen: tuple[str, ...]
     labels: dict[str, LabelFacts]
@@ -175,6 +179,7 @@ def inspect(
         shards=sum(s.shards for s in splits.values()),
         bytes=sum(s.bytes for s in splits.values()),
         columns=tuple(_column_facts(column, names) for column in manifest.columns),
+        derived=tuple(one.name for one in manifest.derived),
         splits=splits,
         chosen=chosen,
         labels={name: _label_facts(name, known, [manifest.splits[s] for s in chosen]) for name, known in names.items()},

@@ -24,6 +24,7 @@ __all__ = [
     "TokenEncoding",
     "arrow_schema",
     "columns_of",
+    "derived_columns",
     "derived_of",
     "derived_type",
     "image_column",
@@ -190,6 +191,20 @@ def derived_type(derived: Derived, columns: Sequence[Column]) -> pa.DataType | N
     medium = stored_medium(kinds[0]) if kinds else None
     known = () if medium is None else medium.facts
     return next((one.type for one in known if (one.what, one.version) == (derived.what, derived.version)), None)
+
+
+def derived_columns(derived: Sequence[Derived], schema: pa.Schema) -> tuple[Column, ...]:
+    """Return derived columns as columns that are read by their type alone, so also those that a newer toolkit made.
+
+    `schema` is that of the shards.
+    """
+    made = []
+    for one in derived:
+        dtype = schema.field(one.name).type
+        is_scalar = any(kind(dtype) for kind in (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean))
+        kind = Kind.SCALAR if is_scalar else Kind.TEXT if dtype == pa.string() else Kind.VALUE
+        made.append(Column(name=one.name, kind=kind, arrow_type=str(dtype)))
+    return tuple(made)
 
 
 def stored_order(columns: Sequence[Column], types: Mapping[str, pa.DataType]) -> tuple[list[str], list[str], list[str]]:

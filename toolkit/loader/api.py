@@ -10,6 +10,7 @@ from toolkit.errors import CorruptTableError, NotFoundError, UsageError, did_you
 from toolkit.escapes import listed, short
 from toolkit.format.pin import resolve
 from toolkit.format.reader import Verify
+from toolkit.format.schema import derived_columns
 from toolkit.loader.dataset import dataset
 from toolkit.loader.dataset.opened import Opened
 from toolkit.loader.dataset.selection import Span
@@ -64,7 +65,7 @@ def open(
     Args:
         reference: The dataset. A plain path is the current version; a pin, or 12 or more of its digits, is that one.
         split: Which split. May be left out when there is only one.
-        columns: The columns to read; all when left out.
+        columns: The columns to read; when left out, all but derived ones, such as "__image.width__".
         verify: When stored bytes are checked against their CRC32C: "touch" as they are first read, and anew when the
             file may have changed since; "always" at every read.
 
@@ -94,14 +95,19 @@ def open(
             f"{did_you_mean(name, splits)}"
         )
     known = [column.name for column in version.manifest.columns]
+    derived = [one.name for one in version.manifest.derived]
     for column in columns or ():
-        if column not in known:
+        if column not in known and column not in derived:
+            made = f", and derived of them {listed(derived, 64)}" if derived else ""
             raise NotFoundError(
-                f"{reference} has no column {short(column, _SHOWN, quoted=True)}; it has {listed(known, 64)}."
-                f"{did_you_mean(column, known)}"
+                f"{reference} has no column {short(column, _SHOWN, quoted=True)}; it has {listed(known, 64)}{made}."
+                f"{did_you_mean(column, [*known, *derived])}"
             )
-    selected = tuple(c for c in version.manifest.columns if columns is None or c.name in columns)
     opened = Opened(version, name, checks)
+    selected = version.manifest.columns
+    if columns is not None:
+        readable = (*selected, *derived_columns(version.manifest.derived, opened.schema))
+        selected = tuple(c for c in readable if c.name in columns)
     return Dataset(opened, selected, Span(opened.rows, 0, 1), view_hash("split", version.pin, name))
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from toolkit.errors import PipelineError, did_you_mean
 from toolkit.escapes import listed, short
-from toolkit.format.schema import Column, Kind
+from toolkit.format.schema import DIGEST, KEY, Column, Kind
 from toolkit.pipelines.arrays import convert_numbers
 from toolkit.pipelines.conditions import Branch
 from toolkit.pipelines.image.compiled import CompiledImage
@@ -77,10 +77,12 @@ def compile_slots(
     by_name = {column.name: column for column in columns}
     for slot in slots:
         if slot.column not in by_name:
+            name = short(slot.column, 80, quoted=True)
+            known = f"{listed(by_name, 64)}.{did_you_mean(slot.column, by_name)}"
+            if slot.column in schema.names and slot.column not in (KEY, DIGEST):
+                known += f" {name} is stored, but wasn't opened: toolkit.open(…, columns=[…, {name}])"
             raise PipelineError(
-                f"slot {short(slot.name, 80, quoted=True)}: the dataset has no column "
-                f"{short(slot.column, 80, quoted=True)}; it has {listed(by_name, 64)}."
-                f"{did_you_mean(slot.column, by_name)}"
+                f"slot {short(slot.name, 80, quoted=True)}: the dataset has no column {name}; it has {known}"
             )
     read = {slot.column for slot in slots}
     for slot in slots:

@@ -25,6 +25,7 @@ def inspect_views(result: InspectResult) -> list[View]:
         f"format {result.format}",
         "",
         _columns(result),
+        *([f"derived: {', '.join(result.derived)}"] if result.derived else []),
         "",
         _splits(result),
     ]

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from toolkit.errors import SampleError, UsageError, did_you_mean
+from toolkit.format.schema import DIGEST, KEY, is_own_name
 from toolkit.loader.dataset.opened import Opened, Stored
 from toolkit.loader.dataset.selection import Bits
 
@@ -109,11 +110,14 @@ def _needed(expression: pc.Expression, schema: pa.Schema) -> list[str]:
     try:
         empty.filter(expression)
     except pa.ArrowException as error:
-        names = [name for name in schema.names if not name.startswith("__")]
+        names = [name for name in schema.names if not is_own_name(name)]
+        derived = [name for name in schema.names if is_own_name(name) and name not in (KEY, DIGEST)]
+        made = f", and derived of them {', '.join(derived)}" if derived else ""
         wrong = str(error).partition("FieldRef.Name(")[2].partition(")")[0]
         said = str(error).splitlines()[0].partition(" in ")[0] if wrong else str(error).splitlines()[0]
         raise UsageError(
-            f"filter {expression}: {said}. The columns are {', '.join(names)}.{did_you_mean(wrong, names)}"
+            f"filter {expression}: {said}. The columns are {', '.join(names)}{made}."
+            f"{did_you_mean(wrong, [*names, *derived])}"
         ) from error
     return [name for name in schema.names if not _binds(expression, empty.drop_columns([name]))]
 
