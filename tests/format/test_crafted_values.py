@@ -161,7 +161,7 @@ def test_a_bool_column_without_bytes(tmp_path: Path, commit_rows: CommitRows) ->
     crafted = Crafted.of(tmp_path / "good")
     batch = crafted.batch()
     batch.put(len(batch.buffers) - 3, np.array([0, 1, 2**31 - 1], "<i4"))
-    batch.buffers[-1] = [0, 0]
+    batch.buffers[-1][1] = 0
     crafted.write(tmp_path / "crafted")
     with pytest.raises(CorruptShardError, match="offsets point outside"):
         toolkit.open(tmp_path / "crafted")[1]
