@@ -8,6 +8,7 @@ import pytest
 from format.arrow_values import batches, ipc, pure_columns
 from hypothesis import given, settings
 
+from toolkit._native.shards.message import BatchMessage
 from toolkit.format.layout import (
     BitLayout,
     FixedLayout,
@@ -16,17 +17,16 @@ from toolkit.format.layout import (
     NullLayout,
     StructLayout,
     VariableLayout,
+    batch_shape,
     column_layouts,
     leaf_layouts,
     leaf_name,
 )
 from toolkit.format.media import IMAGE_TYPE
-from toolkit.format.message import parse_batch_message
-from toolkit.format.schema import arrow_schema, image_column, label_column
+from toolkit.format.schema import arrow_schema, derived_of, image_column, label_column
 
-FORMAT_1 = arrow_schema(
-    (image_column("image"), label_column("label", "0" * 64)), {"image": IMAGE_TYPE, "label": pa.int64()}, {"label": ()}
-)
+COLUMNS = (image_column("image"), label_column("label", "0" * 64))
+FORMAT_1 = arrow_schema(COLUMNS, {"image": IMAGE_TYPE, "label": pa.int64()}, {"label": ()}, derived_of(COLUMNS))
 
 
 def test_format_1_is_the_table_in_the_docs() -> None:
@@ -36,10 +36,16 @@ def test_format_1_is_the_table_in_the_docs() -> None:
     assert places == {
         "__key__": ([0], 1, 2),
         "__digest__": ([3], None, 4),
-        leaf_name("image", "bytes"): ([5, 6], 7, 8),
-        leaf_name("image", "path"): ([5, 9], 10, 11),
-        "label": ([12], None, 13),
+        "label": ([5], None, 6),
+        "__image.height__": ([7], None, 8),
+        "__image.width__": ([9], None, 10),
+        "__image.orientation__": ([11], None, 12),
+        "__image.format__": ([13], 14, 15),
+        leaf_name("image", "bytes"): ([16, 17], 18, 19),
+        leaf_name("image", "path"): ([16, 20], 21, 22),
     }
+    shape = batch_shape(FORMAT_1, COLUMNS)
+    assert (shape.buffers, shape.empty.tolist(), shape.head, shape.tokens) == (23, [0, 3], 19, ())
 
 
 def numbers(layout: Layout) -> list[int]:
@@ -62,7 +68,7 @@ class Reader:
 
     def __init__(self, batch: pa.RecordBatch) -> None:
         head, self.body = ipc(batch)
-        self.buffers = parse_batch_message(head).buffers.tolist()
+        self.buffers = BatchMessage(head).buffers.tolist()
 
     def buffer(self, number: int) -> bytes:
         start, length = self.buffers[number]

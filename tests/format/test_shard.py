@@ -27,12 +27,12 @@ from PIL import Image
 
 import toolkit
 from toolkit._native.shards.body import CHUNK_BYTES
+from toolkit._native.shards.message import BatchMessage
 from toolkit._native.shards.sums import crc32c
 from toolkit.errors import StorageError
 from toolkit.format.compact import compact_batch
 from toolkit.format.digest import sample_digests
 from toolkit.format.media import IMAGE_TYPE
-from toolkit.format.message import parse_batch_message
 from toolkit.format.schema import DIGEST, arrow_schema, image_column, label_column
 from toolkit.format.shard import BATCH_BODY_BYTES, SUMS_KEY, ShardRecord, ShardWriter
 from toolkit.format.sizes import padding_bytes, row_bytes
@@ -78,7 +78,7 @@ def check(path: Path, record: ShardRecord, samples: list[dict[str, object]], lim
         start = place.offset + place.metadata_bytes
         nonbody += data[position:start]
         position = start + place.body_bytes
-        message = parse_batch_message(data[place.offset : start])
+        message = BatchMessage(data[place.offset : start])
         body = data[start:position]
         assert (message.rows, message.body_bytes) == (place.rows, place.body_bytes)
         assert file.get_batch(number).num_rows == place.rows
