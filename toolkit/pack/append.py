@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
@@ -15,7 +15,7 @@ from toolkit.format.layout import batch_shape, column_layouts
 from toolkit.format.manifest import LabelCounts, Split, unknown_part
 from toolkit.format.pin import read_manifest, resolve
 from toolkit.format.reader import ShardReader, read_failure
-from toolkit.format.schema import KEY, Column, TokenEncoding
+from toolkit.format.schema import KEY, Column, Derived, TokenEncoding, derived_of
 from toolkit.format.values import DamagedValueError, read_rows
 from toolkit.sources.base import Survey
 from toolkit.storage.scratch import written
@@ -65,7 +65,7 @@ class Base:
         return joined
 
     def check_columns(self, survey: Survey) -> None:
-        """Raise UsageError when the input's columns are not those of the dataset."""
+        """Raise UsageError when the input's columns, or what is derived of them, are not those of the dataset."""
         encodings = {one.name: one.tokens for one in self.manifest.columns}
         for one in survey.columns:
             if one.tokens is not None and one.tokens != encodings.get(one.name, one.tokens):
@@ -85,6 +85,13 @@ class Base:
         if list(mine) != list(theirs):
             raise UsageError(
                 f"the dataset has the columns in the order {', '.join(mine)}, the input {', '.join(theirs)}"
+            )
+        there, made = self.manifest.derived, derived_of(self.manifest.columns)
+        if there != made:
+            raise UsageError(
+                f"the dataset has {_derived_text(there)}, and this version of toolkit would write "
+                f"{_derived_text(made)}: an append needs the same. Append with the version that packed it, or pack a "
+                "dataset of its own"
             )
 
     def write_key_hashes(self, path: str) -> None:
@@ -148,6 +155,11 @@ def _tokens_text(encoding: TokenEncoding | None) -> str:
         return "no tokens"
     tokenizer = "ready ids" if encoding.tokenizer is None else f"tokenizer {encoding.tokenizer[:12]}"
     return f"{tokenizer}, {encoding.vocabulary} ids, end of text {encoding.eos}"
+
+
+def _derived_text(derived: Sequence[Derived]) -> str:
+    names = [f"{one.name} ({one.arrow_type}, version {one.version})" for one in derived]
+    return f"the derived columns {', '.join(names)}" if names else "no derived columns"
 
 
 def _facts(column: Column, dtype: pa.DataType) -> tuple[str, str, str | None]:

@@ -22,11 +22,9 @@ class Deriver:
         self._made = [(name, media[name], made) for name, made in names.items() if made]
 
     def added(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the rows with their derived columns behind the others; rows that have them, as they are."""
+        """Return the rows with their derived columns behind the others."""
         arrays, names = list(batch.columns), list(batch.schema.names)
         for name, medium, made in self._made:
-            if made[0] not in names:
-                column = batch.column(name)
-                arrays += medium.derive(column)
-                names += made
+            arrays += medium.derive(batch.column(name))
+            names += made
         return pa.RecordBatch.from_arrays(arrays, names=names)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from toolkit.errors import StorageError
 from toolkit.format.digest import sample_digests
-from toolkit.format.schema import DIGEST, DIGEST_BYTES
+from toolkit.format.schema import DIGEST, DIGEST_BYTES, KEY, is_own_name
 from toolkit.format.sizes import row_bytes
 from toolkit.format.tables import sha256
 from toolkit.pack.journal import SliceResult
@@ -146,7 +146,8 @@ class _StagedSplit:
             piece = file.batch(int(self._batches[batch, 1])).take(pa.array(within))
             file.let_go()
             self._check(batch, piece)
-            pieces.append(piece.drop_columns([DIGEST]))
+            # Derived columns are in no digest: nobody could tell whether the disk changed them.
+            pieces.append(piece.drop_columns([one for one in piece.schema.names if is_own_name(one) and one != KEY]))
         back = np.empty(len(rows), np.int64)
         back[order] = np.arange(len(rows))
         return pa.concat_batches(pieces).take(pa.array(back))
