@@ -30,6 +30,7 @@ from toolkit.format.digest import sample_digests
 from toolkit.format.kinds import Kind
 from toolkit.format.schema import Column, arrow_schema
 from toolkit.pack import shuffled
+from toolkit.pack.derive import Deriver
 from toolkit.pack.job import KeyConflict, OnExisting, PackJob
 from toolkit.pack.run import pack, plan
 from toolkit.pack.shuffled import ShuffledRows
@@ -169,7 +170,8 @@ def test_any_type_survives_the_stage(data: st.DataObject) -> None:
         (Path(folder) / ".journal").mkdir()
         stage = Stage(LocalStore(folder))
         schema = arrow_schema(survey.columns, survey.types, {})
-        packer = SlicePacker(source, schema, stage, stage.journal, data.draw(st.sampled_from([64, 1 << 16])))
+        limit = data.draw(st.sampled_from([64, 1 << 16]))
+        packer = SlicePacker(source, schema, stage, stage.journal, limit, Deriver(survey.columns, ()))
         results = [packer.pack(part) for part in survey.slices]
         limit = data.draw(st.sampled_from([1, 300, 1 << 16]))
         mixed = ShuffledRows(survey, results, stage, seed=1, slice_bytes=limit)
