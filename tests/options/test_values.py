@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from json_schema import fits
 
+from toolkit.errors import UsageError
+from toolkit.format.kinds import Kind
 from toolkit.options.compound import Names, Pairs, TextOrNames
 from toolkit.options.option import Option, options_of
 from toolkit.options.schema import json_schema
@@ -81,3 +83,12 @@ def test_schema_of_a_table() -> None:
     assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
     assert schema["additionalProperties"] is False
     assert schema["properties"] == {"limit": {"description": "At most.", "type": "integer", "minimum": 1}}
+
+
+def test_a_member_that_nobody_may_say_is_no_choice() -> None:
+    kinds = Choice(Kind, but=(Kind.UNKNOWN,))
+    assert "unknown" not in kinds.values
+    assert kinds.read("image") is Kind.IMAGE
+    assert kinds.fault("unknown") is not None
+    with pytest.raises(UsageError, match="'unknown' is not one of image, "):
+        kinds.read("unknown")

@@ -56,14 +56,15 @@ class Text(ValueType):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Choice(ValueType):
-    """One of some words, or a member of an Enum, which is written as its value."""
+    """One of some words, or a member of an Enum, which is written as its value; those in `but` can't be given."""
 
     of: tuple[str, ...] | type[enum.Enum]
+    but: tuple[enum.Enum, ...] = ()
 
     @property
     def values(self) -> tuple[str, ...]:
         """The words."""
-        return self.of if isinstance(self.of, tuple) else tuple(one.value for one in self.of)
+        return self.of if isinstance(self.of, tuple) else tuple(one.value for one in self.of if one not in self.but)
 
     @property
     def metavar(self) -> str:

@@ -56,6 +56,9 @@ class VerifyImages(enum.Enum):
     OFF = "off"
 
 
+_KINDS = Choice(Kind, but=(Kind.UNKNOWN,))
+
+
 @dataclass(frozen=True, kw_only=True)
 class InputOptions:
     """What is taken from an input, and how: the options that a source and a pack have in common.
@@ -134,8 +137,8 @@ class InputOptions:
         in_journal=True,
     )
     kind: Mapping[str, Kind] = option(
-        Pairs(Choice(Kind), "{photo: image, caption: text}"),
-        f"What columns mean: {', '.join(kind.value for kind in Kind)}.",
+        Pairs(_KINDS, "{photo: image, caption: text}"),
+        f"What columns mean: {', '.join(_KINDS.values)}.",
         factory=dict,
         metavar="COLUMN=KIND,...",
         in_journal=True,

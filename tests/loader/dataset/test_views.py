@@ -203,9 +203,12 @@ def test_datasets_that_differ_are_not_joined(
     with pytest.raises(UsageError, match="read the columns image, label and label"):
         toolkit.concat([train, toolkit.open(packed, split="val", columns=["label"])])
     samples = [{"__key__": "a", "image": None, "label": 1}]
-    commit_samples(tmp_path / "other", {"train": [samples]}, classes=("ant", "dog", "cat"))
+    for name, classes in (("one", ("ant", "bee", "cat")), ("other", ("ant", "dog", "cat"))):
+        commit_samples(tmp_path / name, {"train": [samples]}, classes=classes)
     with pytest.raises(UsageError, match="id 1 of label is 'bee' in one dataset and 'dog' in the other"):
-        toolkit.concat([train, toolkit.open(tmp_path / "other")])
+        toolkit.concat([toolkit.open(tmp_path / "one"), toolkit.open(tmp_path / "other")])
+    with pytest.raises(UsageError, match=r"store the columns .*__image\.width__"):
+        toolkit.concat([train, toolkit.open(tmp_path / "one")])
     for nothing in ([], [1], train):
         with pytest.raises(UsageError, match="a list of datasets"):
             toolkit.concat(nothing)  # type: ignore[arg-type]

@@ -138,7 +138,7 @@ def _tables(part: Opened, columns: Sequence[str]) -> Iterator[pa.Table]:
         arrays = [part.fetcher.array(column, batch) for column in columns]
         pieces.append(arrays)
         held += sum(array.nbytes for array in arrays)
-        stop += len(arrays[0])
+        stop += part.index.batch(batch).rows
         if stop - first >= _PIECE_ROWS or held >= _PIECE_BYTES or batch == part.index.batches - 1:
             joined = [pa.chunked_array(list(arrays)) for arrays in zip(*pieces, strict=True)]
             rows = pa.chunked_array([np.arange(first, stop, dtype=np.int64)])
