@@ -43,8 +43,10 @@ def test_a_flipped_bit_names_shard_row_and_key(damaged: Path, column: str) -> No
     row = ds.index.batch(ds.index.shard(1).batches[0]).start
     key = ds.keys([row])[0]
     flip(shard, value_offset(shard, column))
+    # Of one column: small ones share their first chunk with the places of images.
+    loader = toolkit.open(damaged, split="train", columns=[column]).loader(batch_size=16)
     with pytest.raises(CorruptShardError) as caught:
-        read_all(toolkit.open(damaged, split="train"))
+        list(loader)
     assert caught.value.shard == f"shards/{shard.name}"
     assert caught.value.row == row
     assert (caught.value.column or "").startswith(column)
@@ -90,7 +92,7 @@ def test_a_shard_that_is_not_the_packed_one_is_refused_at_first_use(damaged: Pat
         case "long":
             shard.write_bytes(shard.read_bytes() + b"\0")
         case "metadata":
-            flip(shard, 300)
+            flip(shard, ds.index.batch(ds.index.shard(2).batches[0]).offset + 40)
     loader = ds.loader(PIPELINE, batch_size=8)
     with pytest.raises(CorruptShardError, match=shard.name) as caught:
         list(loader)

@@ -22,7 +22,7 @@ def test_the_pure_reader_gets_the_documents(tmp_path: Path) -> None:
     docs = oracle.write(tmp_path / "ds", oracle.documents(40, 300))
     reader = PureReader(tmp_path / "ds")
     assert [sample["tokens"] for sample in reader.samples("train")] == [doc.tolist() for doc in docs]
-    assert sum(shard["tokens"] for shard in reader.shards["train"]) == sum(map(len, docs))
+    assert sum(shard["tokens"] for shard in reader.shards("train")) == sum(map(len, docs))
 
 
 def test_the_run_is_the_data_buffers_one_behind_the_other(packed: Packed) -> None:
