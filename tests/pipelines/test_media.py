@@ -79,6 +79,12 @@ def test_from_a_file_to_a_batch(gray: Medium, tmp_path: Path, how: str) -> None:
     found = [array for array in batch["x"] if array is not None]
     assert all(np.array_equal(array, rows) for array, rows in zip(found, ROWS, strict=True))
 
+    named = toolkit.open(tmp_path / "dataset", columns=["__x.height__", "__x.shape__"])
+    shapes = [
+        (None, None) if rows is None else (len(rows), f"{rows.shape[1]} x {len(rows)} gray") for rows in batch["x"]
+    ]
+    assert [(one["__x.height__"], one["__x.shape__"]) for one in map(named.__getitem__, range(3))] == shapes
+
     facts = inspect(str(tmp_path / "dataset"))
     assert (facts.media["x"].missing, facts.media["x"].marks, facts.media["x"].formats) == (1, {"tall": 1}, {"GRAY": 2})
     text = "\n".join(str(view) for view in inspect_views(facts))

@@ -1,4 +1,5 @@
-"""Pictures of every format but JPEG: a pack's look at them and the loader's decoding; refusals, and pixels, in bounds.
+"""Pictures of every format but JPEG: a pack's look at them and the loader's decoding; refusals, and pixels, in bounds
+and of the size that the header tells.
 
 The first byte of an input says which mode, and whether EXIF and colour profiles count.
 """
@@ -14,6 +15,7 @@ from PIL import Image, ImageCms, features
 
 from toolkit.pipelines.image.decode import decode_with_pil
 from toolkit.pipelines.image.decode_step import DecodeImage, Mode
+from toolkit.pipelines.image.facts import facts_of
 from toolkit.pipelines.image.formats import FORMATS, find_format
 from toolkit.pipelines.image.medium import ImageMedium
 from toolkit.pipelines.medium import UnfitMediumError
@@ -39,6 +41,7 @@ def fuzz(data: bytes) -> object:
             header = refused(error)
         else:
             header = ""
+        facts = facts_of(encoded)
         mode = _MODES[flags % len(_MODES)]
         step = DecodeImage(mode=mode, max_pixels=_MOST_PIXELS, exif=bool(flags & 4), icc=bool(flags & 8))
         try:
@@ -49,6 +52,9 @@ def fuzz(data: bytes) -> object:
     assert pixels.dtype == np.uint8
     assert pixels.shape[2] == _CHANNELS[mode]
     assert 0 < pixels.shape[0] * pixels.shape[1] <= _MOST_PIXELS
+    if step.exif:  # without it, a picture with damaged EXIF is decoded as well
+        assert facts is not None
+        assert (facts.height, facts.width, facts.format) == (*pixels.shape[:2], name), (facts, pixels.shape)
     return name, mode, pixels.shape[:2] == (12, 16)
 
 
