@@ -5,8 +5,9 @@ What the tables add up to stands in the manifest, so opening a split of a millio
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +18,7 @@ from toolkit.format.tables import ShardTable
 __all__ = ["BatchInfo", "ShardIndex", "ShardInfo"]
 
 
-@dataclass(frozen=True, slots=True)
-class ShardInfo:
+class ShardInfo(NamedTuple):
     """A shard: its path inside the dataset, what its file must be, and the numbers of its record batches."""
 
     path: str
@@ -30,8 +30,7 @@ class ShardInfo:
     batches: range
 
 
-@dataclass(frozen=True, slots=True)
-class BatchInfo:
+class BatchInfo(NamedTuple):
     """A record batch: its shard, its number there, first row and token in the split, and its place in the file."""
 
     shard: int
@@ -72,6 +71,10 @@ class ShardIndex:
         ends = (self.table_shard, self.table_batch, self.table_row, self.table_token)
         self.shards, self.batches, self.rows, self.tokens = (int(starts[-1]) for starts in ends)
         self.bytes = sum(ref.bytes for ref in refs)
+        # As lists, for one number at a time: numpy takes as long to be called as the rest of it.
+        self._first_shard: list[int] = self.table_shard.tolist()
+        self._first_batch: list[int] = self.table_batch.tolist()
+        self._first_row: list[int] = self.table_row.tolist()
         self._read = read
         self._tables: dict[int, ShardTable] = {}
 
@@ -90,8 +93,8 @@ class ShardIndex:
 
     def shard(self, number: int) -> ShardInfo:
         """Return what is known of a shard. Raises as table()."""
-        table, place, inner = self._find(self.table_shard, number)
-        first = int(self.table_batch[place])
+        table, place, inner = self._find(self._first_shard, number)
+        first = self._first_batch[place]
         batches = (first + int(table.shard_first_batch[inner + i]) for i in (0, 1))
         return ShardInfo(
             path=table.shard_path(inner),
@@ -105,12 +108,12 @@ class ShardIndex:
 
     def batch(self, number: int) -> BatchInfo:
         """Return what is known of a record batch. Raises as table()."""
-        table, place, inner = self._find(self.table_batch, number)
+        table, place, inner = self._find(self._first_batch, number)
         shard = int(table.batch_shard[inner])
         return BatchInfo(
-            shard=int(self.table_shard[place]) + shard,
+            shard=self._first_shard[place] + shard,
             number=inner - int(table.shard_first_batch[shard]),
-            start=int(self.table_row[place] + table.batch_start[inner]),
+            start=self._first_row[place] + int(table.batch_start[inner]),
             rows=int(table.batch_rows[inner]),
             token_start=int(self.table_token[place] + table.batch_token_start[inner]),
             tokens=int(table.batch_tokens[inner]),
@@ -123,9 +126,8 @@ class ShardIndex:
 
     def batch_of(self, row: int) -> int:
         """Return the number of the record batch that holds a row. Raises as table()."""
-        table, place, inner = self._find(self.table_row, row)
-        batch = int(np.searchsorted(table.batch_start, inner, side="right")) - 1
-        return int(self.table_batch[place]) + batch
+        table, place, inner = self._find(self._first_row, row)
+        return self._first_batch[place] + int(table.batch_start.searchsorted(inner, side="right")) - 1
 
     def shard_tokens(self) -> NDArray[np.int64]:
         """Return int64 (shards,): the tokens of every shard; reads all tables. Raises as table()."""
@@ -136,10 +138,10 @@ class ShardIndex:
         for table in self.tables():
             yield from table.paths.to_pylist()
 
-    def _find(self, starts: NDArray[np.int64], number: int) -> tuple[ShardTable, int, int]:
+    def _find(self, starts: list[int], number: int) -> tuple[ShardTable, int, int]:
         """Return the table that has number `number` of what `starts` counts, its own number, and the place inside."""
-        place = int(np.searchsorted(starts, number, side="right")) - 1
-        return self.table(place), place, number - int(starts[place])
+        place = bisect_right(starts, number) - 1
+        return self.table(place), place, number - starts[place]
 
 
 def _starts(sizes: Sequence[int]) -> NDArray[np.int64]:

@@ -26,6 +26,7 @@ from toolkit.storage.store import NoObjectError, Store, local_path_of
 __all__ = ["ShardReader", "Verify", "read_failure"]
 
 _PIECE_BYTES = 1 << 20
+_AHEAD = 4  # record batches whose heads are asked for when they are read one after the other
 _WANTED_BYTES = 1 << 17  # of a head, asked for together with its message: what a page fault would read at once
 
 _FAILURES = {
@@ -94,6 +95,7 @@ class ShardReader:
             self.identity = file.identity
             self._map = file.map()
         self._bodies: dict[int, Body] = {}
+        self._wanted: dict[int, BatchInfo] = {}  # asked for ahead of time
 
     def body(self, batch: int) -> Body:
         """Return the body of record batch number `batch` of the split (not of the shard).
@@ -102,7 +104,24 @@ class ShardReader:
             CorruptShardError: Its message isn't the one that was packed, or contradicts the shard table.
         """
         body = self._bodies.get(batch)
-        return body if body is not None else self._bodies.setdefault(batch, self._trusted(self._index.batch(batch)))
+        if body is not None:
+            return body
+        info = self.want(batch)
+        if batch - 1 in self._bodies:  # one after the other: the disk may work ahead
+            for ahead in range(batch + 1, min(batch + 1 + _AHEAD, self._info.batches.stop)):
+                self.want(ahead)
+        body = self._bodies.setdefault(batch, self._trusted(info))
+        self._wanted.pop(batch, None)
+        return body
+
+    def want(self, batch: int) -> BatchInfo:
+        """Begin to read the message and the head of a record batch, in one go, and don't wait; return what is known."""
+        info = self._wanted.get(batch)
+        if info is None:
+            info = self._wanted[batch] = self._index.batch(batch)
+            head_bytes = -(-info.head_bytes // CHUNK_BYTES) * CHUNK_BYTES
+            self._map.will_need(info.offset, info.metadata_bytes + min(head_bytes, info.body_bytes, _WANTED_BYTES))
+        return info
 
     def check_nonbody(self) -> None:
         """Raise CorruptShardError unless all bytes outside of bodies are as they were packed: other tools read them."""
@@ -130,8 +149,6 @@ class ShardReader:
 
     def _trusted(self, batch: BatchInfo) -> Body:
         """Return the body of a record batch whose message was read and checked."""
-        head_bytes = -(-batch.head_bytes // CHUNK_BYTES) * CHUNK_BYTES
-        self._map.will_need(batch.offset, batch.metadata_bytes + min(head_bytes, batch.body_bytes, _WANTED_BYTES))
         data = self._read(batch.offset, batch.metadata_bytes)
         if hashlib.sha256(data).digest() != batch.metadata_sha256:
             raise self._corrupt(f"the metadata of record batch {batch.number} has changed since it was packed")

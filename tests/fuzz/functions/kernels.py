@@ -223,7 +223,7 @@ def samples(numbers: Numbers) -> object:
     tables = starts[[0, 2]] if numbers.below(2) else starts  # both record batches in one table, or one in each
     identity = FileIdentity(b"/nowhere", os.stat("/"))
     begins = [starts] if len(tables) == 2 else [starts[:2], starts[1:] - starts[1]]
-    locator = Locator(tables, lambda i: (begins[i], i), lambda _: (body, identity), 1 + numbers.below(2))
+    locator = Locator(tables, lambda i: (begins[i], i), lambda _: (body, identity), len, 1 + numbers.below(2))
     reader = SampleReader(locator)
     for i in range(1 + numbers.below(3)):
         code = (OTHER, BINARY, TEXT, BOOL, *b"bBhHiIqQfd")[numbers.below(14)]

@@ -35,7 +35,7 @@ def starts_of(sizes: Sequence[int]) -> NDArray[np.int64]:
 
 def one_table(sizes: Sequence[int], open_batch: Callable[[int], tuple[Body, FileIdentity]], keep: int) -> Locator:
     starts = starts_of(sizes)
-    return Locator(starts[[0, -1]], lambda number: (starts, 0), open_batch, keep)
+    return Locator(starts[[0, -1]], lambda number: (starts, 0), open_batch, len, keep)
 
 
 @given(
@@ -56,7 +56,8 @@ def test_it_finds_what_numpys_search_finds(
         return starts_of(tables[number]), int(firsts[number])
 
     table_starts = starts_of([sum(table) for table in tables])
-    locator = Locator(table_starts, open_table, lambda batch: (bodies[batch], file), keep)
+    wanted: list[list[int]] = []
+    locator = Locator(table_starts, open_table, lambda batch: (bodies[batch], file), wanted.append, keep)
     assert read == []
     rows = np.array([draw % table_starts[-1] for draw in draws], np.int64)
     inner = np.empty(len(rows), np.int64)
@@ -65,6 +66,8 @@ def test_it_finds_what_numpys_search_finds(
     batches = np.searchsorted(starts, rows, side="right") - 1
     assert found == [bodies[batch] for batch in batches]
     assert (inner == rows - starts[batches]).all()
+    distinct = list(dict.fromkeys(batches.tolist()))
+    assert wanted == ([distinct] if len(distinct) > 1 else [])
     needed = np.searchsorted(table_starts, rows, side="right") - 1
     assert read == list(dict.fromkeys(needed.tolist()))
 
@@ -79,6 +82,7 @@ def test_every_row_at_a_border_is_found(opened: tuple[ShardMap, FileIdentity]) -
         starts_of([sum(table) for table in sizes]),
         lambda number: (starts_of(sizes[number]), int(firsts[number])),
         lambda batch: (bodies[batch], file),
+        len,
         2,
     )
     expected = [(batch, row) for batch, size in enumerate(flat) for row in range(size)]
@@ -99,7 +103,7 @@ def test_a_table_that_can_not_be_read_is_asked_for_again(opened: tuple[ShardMap,
             raise answer
         return answer  # type: ignore[return-value]
 
-    locator = Locator(np.array([0, 5], np.int64), open_table, lambda batch: (body, file), 2)
+    locator = Locator(np.array([0, 5], np.int64), open_table, lambda batch: (body, file), len, 2)
     row, inner = np.array([4], np.int64), np.empty(1, np.int64)
     with pytest.raises(OSError, match="gone"):
         locator.locate(row, inner)

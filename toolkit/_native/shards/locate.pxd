@@ -38,10 +38,13 @@ cdef class Locator:
     cdef list _tables
     cdef object _open_table
     cdef object _open_batch
+    cdef object _want_batches
     cdef dict _opened
     cdef Py_ssize_t _keep
 
     cdef tuple find(self, int64_t row, int64_t *inner)
+    cdef _ask(self, const int64_t[::1] rows)
+    cdef tuple _found(self, int64_t batch, int64_t inner)
     cdef tuple _open(self, int64_t batch)
     cdef int64_t _batch(self, int64_t row, int64_t *inner) except -1
     cdef _Table _read(self, int64_t number)

@@ -18,6 +18,7 @@ class Locator:
         starts: NDArray[np.int64],
         open_table: Callable[[int], tuple[NDArray[np.int64], int]],
         open_batch: Callable[[int], tuple[Body, FileIdentity]],
+        want_batches: Callable[[list[int]], object],
         keep: int,
     ) -> None: ...
     def locate(self, rows: NDArray[np.int64], inner: NDArray[np.int64]) -> list[Body]: ...

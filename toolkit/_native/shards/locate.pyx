@@ -92,14 +92,16 @@ cdef class Locator:
             row of the table where each of its record batches begins and how many there are, and the number of the
             first one; or raises.
         open_batch: Called with a record batch's number; returns its Body and its shard's FileIdentity, or raises.
+        want_batches: Called with a list of numbers of record batches that are going to be opened; raises nothing.
         keep: Record batches that are kept at hand; those found first go first.
     """
 
-    def __init__(self, const int64_t[::1] starts not None, open_table, open_batch, Py_ssize_t keep):
+    def __init__(self, const int64_t[::1] starts not None, open_table, open_batch, want_batches, Py_ssize_t keep):
         self._starts = starts
         self._tables = [None] * (starts.shape[0] - 1)
         self._open_table = open_table
         self._open_batch = open_batch
+        self._want_batches = want_batches
         self._opened = {}
         self._keep = keep
 
@@ -109,7 +111,8 @@ cdef class Locator:
         Every shard's file is looked at once. Raises IndexError, and what `open_batch` raises: when a file was changed,
         it is asked for one of its record batches again.
         """
-        cdef int64_t n = rows.shape[0], i, where = 0
+        cdef int64_t n = rows.shape[0], i, where = 0, batch
+        cdef bint asked = n < 2
         cdef list bodies = [None] * n
         cdef tuple opened
         cdef FileIdentity last = None, identity
@@ -117,7 +120,11 @@ cdef class Locator:
         if inner.shape[0] != n:
             raise ValueError("inner must fit the rows")
         for i in range(n):
-            opened = self.find(rows[i], &where)
+            batch = self._batch(rows[i], &where)
+            if not asked and batch not in self._opened:
+                asked = True
+                self._ask(rows[i:])
+            opened = self._found(batch, where)
             inner[i] = where
             identity = opened[1]
             if identity is not last:
@@ -125,21 +132,34 @@ cdef class Locator:
                 if identity not in seen:
                     seen.add(identity)
                     if identity.changed():
-                        opened = self._open(self._batch(rows[i], &where))
+                        opened = self._open(batch)
             bodies[i] = opened[0]
         return bodies
 
     cdef tuple find(self, int64_t row, int64_t *inner):
         """Return (Body, FileIdentity) of a row's record batch, and put the row inside it into `inner`."""
-        cdef int64_t batch = self._batch(row, inner)
+        return self._found(self._batch(row, inner), inner[0])
+
+    cdef _ask(self, const int64_t[::1] rows):
+        """Say which record batches these rows need that aren't at hand, so that the disk gives them all at once."""
+        cdef int64_t i, batch, where
+        cdef dict missing = {}
+        for i in range(rows.shape[0]):
+            batch = self._batch(rows[i], &where)
+            if batch not in self._opened:
+                missing[batch] = None
+        if len(missing) > 1:
+            self._want_batches(list(missing))
+
+    cdef tuple _found(self, int64_t batch, int64_t inner):
         cdef tuple opened
         found = self._opened.get(batch)
         if found is not None:
             opened = <tuple>found
         else:
             opened = self._open(batch)
-        if inner[0] >= (<Body?>opened[0]).rows:
-            raise IndexError(f"row {inner[0]} of a record batch of {(<Body>opened[0]).rows} rows")
+        if inner >= (<Body?>opened[0]).rows:
+            raise IndexError(f"row {inner} of a record batch of {(<Body>opened[0]).rows} rows")
         return opened
 
     cdef tuple _open(self, int64_t batch):

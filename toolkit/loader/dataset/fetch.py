@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import weakref
@@ -18,7 +19,7 @@ from toolkit._native.shards.body import READ_NULL, READ_OK, READ_RANGE, READ_TEX
 from toolkit._native.shards.fetch import FetchBuffer, fetch_binary, fetch_bytes, fetch_fixed
 from toolkit._native.shards.gather import find_values, gather_values, gather_windows
 from toolkit._native.shards.locate import FileIdentity, Locator
-from toolkit.errors import CorruptShardError
+from toolkit.errors import CorruptShardError, ToolkitError
 from toolkit.format.index import ShardIndex
 from toolkit.format.layout import BatchShape, FixedLayout, VariableLayout, column_layouts, leaf_layouts
 from toolkit.format.reader import ShardReader, Verify, read_failure
@@ -130,7 +131,7 @@ class Fetcher:
     def locator(self) -> Locator:
         """What finds rows, and keeps opened record batches at hand."""
         if self._locator is None:
-            self._locator = Locator(self.table_row, self.open_table, self.open_batch, _KEPT_BODIES)
+            self._locator = Locator(self.table_row, self.open_table, self.open_batch, self.want_batches, _KEPT_BODIES)
         return self._locator
 
     def locate(self, rows: NDArray[np.int64]) -> Located:
@@ -190,6 +191,12 @@ class Fetcher:
         """
         reader = self.open_shard(self._index.batch(batch).shard)
         return reader.body(batch), reader.identity
+
+    def want_batches(self, batches: Sequence[int]) -> None:
+        """Begin to read the heads of record batches that are about to be opened, together."""
+        for batch in batches:
+            with contextlib.suppress(ToolkitError):  # whoever opens it says what is wrong
+                self.open_shard(self._index.batch(batch).shard).want(batch)
 
     def fixed(self, leaf: str, located: Located, out: NDArray[np.uint8]) -> NDArray[np.bool_]:
         """Copy a fixed-width leaf to `out` (uint8, rows * width); return which rows are null (zeros there)."""

@@ -63,6 +63,12 @@ class JoinedFetcher(Fetcher):
         owner = int(np.searchsorted(self._first_batch, batch, side="right")) - 1
         return self._fetchers[owner].open_batch(batch - int(self._first_batch[owner]))
 
+    def want_batches(self, batches: Sequence[int]) -> None:
+        """Begin to read the heads of record batches that are about to be opened, together."""
+        for batch in batches:
+            owner = int(np.searchsorted(self._first_batch, batch, side="right")) - 1
+            self._fetchers[owner].want_batches([batch - int(self._first_batch[owner])])
+
     def place(self, row: int) -> Place:
         """Return where a row is stored: its own dataset, and the row of its own split."""
         owner, own = self._own(row)
