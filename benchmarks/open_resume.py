@@ -1,258 +1,457 @@
-"""Measure how long opening a dataset of many shards takes, and the first batch of a run that goes on anywhere.
+"""Measure what a dataset costs before its first samples arrive: opening it, a first batch, a first epoch of labels.
 
-    python benchmarks/open_resume.py [--shards 1000 400000] [--orders 1e6 1e9 1e12] [--repeats 9] [--work DIR]
+    python benchmarks/open_resume.py [--other CHECKOUT] [--case CASE] [--photographs DIR] [--repeats 9] [--work DIR]
 
-The datasets: up to 1,000 shards are written, of 1,000 small samples each. For more, these are taken as often as needed,
-by hard links under names of their own: a dataset whose keys come more than once, which `toolkit verify --full` says and
-nothing else minds. `open` is toolkit.open in a process of its own, imports left out, page cache warm; `own memory` is
-what it added.
+With --other, the same of another checkout, compiled in place: each packs datasets of its own with its own code, from
+the same samples, and the two take turns. Every measurement is a process of its own, imports left out; of first batches
+it is the least of five. A cell is the median of the repeats with the least and the most; a ratio is taken within each
+repeat, and below 1 this checkout takes less. CPU time is that of all threads. The load average tells how busy the
+machine was.
 
-A first batch is measured on a dataset opened anew, from making the loader to the batch: 256 samples in full shuffle, on
-one thread, nearly every one in another shard that has to be opened. `resumed` loads a state first, which stands at the
-beginning, in the middle and at the end of an epoch; longer orders are the same dataset repeated. All in turns, in one
-process.
+Small shards have one record batch of 1,000 samples of 40 bytes: up to 1,000 are written, and for more these are taken
+as often as needed, by hard links under names of their own. Pictures are 60 kB of random bytes in the mean behind a
+JPEG's head, with labels, in shards of 256 MiB, which are 17 record batches of 16 MiB; all have bytes of their own.
+
+open      toolkit.open, page cache warm. The shards are names without files, which opening doesn't miss. `own memory` is
+          what it added.
+first     The first batch of 256 samples from 256 shards, one of each, shuffled, on a dataset opened anew: page cache
+          warm, one thread; from the loader to the batch, and from toolkit.open to it. Small shards, and pictures whose
+          files have several names each, by hard links.
+resume    The same in full shuffle over the whole dataset, from toolkit.open to the batch; fresh, and after loading a
+          state that stands at the beginning, in the middle and at the end of an epoch. Longer orders are the same
+          dataset repeated.
+labels    An epoch of `columns=["label"]` over the pictures, from toolkit.open on, with no page of a shard in the page
+          cache, which mincore confirms; and how much of the shards is there afterwards.
+touch     One row of each shard of pictures, `ds[i]`, none of its pages in the page cache: what it costs a shard. Calls
+          of read count; pages that come in by a map are in `from disk`, as is what the system reads ahead, up to the
+          disk's own `readahead`.
+metadata  Bytes a sample beside its values, by where they are: of --photographs, a folder of them, or of the pictures.
+
+The system may still know names and inodes of cold files, and the disk may have a cache. Linux only.
 """
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
+import gc
 import json
 import os
-import statistics
-import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
+from checkouts import HERE, Checkout, Figure, check_compiled, compare, lines
+from cold_reads import Usage, drop_pages, readahead_bytes, resident_bytes
+from shard_sets import pack_pictures, pack_small, repeat_shards, shard_starts, shard_tables, write_pictures
+from turns import BenchmarkError, command_line, show
 
-if TYPE_CHECKING:
-    from toolkit.format.shard import ShardRecord
-    from toolkit.storage.store import NewObject
+__all__ = ["CASES", "Task", "build", "measure"]
 
 WRITTEN_SHARDS = 1000
-SHARD_SAMPLES = 1000
 BATCH_SIZE = 256
+ROUNDS = 5  # in a process
 PLACES = {"begin": 0.0, "middle": 0.5, "end": 1.0}
+MILLI, MEBIBYTE = 1e3, 1 << 20
 
-
-class OpenBenchError(Exception):
-    """A measurement failed; the text says which."""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Opening:
-    """Figures of opening one dataset, each repeat's."""
-
-    shards: int
-    samples: int
-    seconds: tuple[float, ...]
-    own_bytes: int
+Numbers = dict[str, float]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Resuming:
-    """Seconds to the first batch of an order of `samples`: of a fresh run, and of one resumed at each of PLACES."""
+class Task:
+    """How much is measured.
 
-    shards: int
-    samples: int
-    fresh: tuple[float, ...]
-    resumed: dict[str, tuple[float, ...]]
+    Attributes:
+        open_shards: Shards of the datasets that are opened.
+        shards: Shards of those that give a first batch, small ones.
+        orders: Samples of the orders that are resumed in; the longest one in every dataset, the others in the first.
+        picture_bytes: Bytes of all pictures.
+        photographs: A folder of photographs, or None.
+    """
+
+    open_shards: tuple[int, ...] = (1000, 400_000, 1_000_000)
+    shards: tuple[int, ...] = (1000, 400_000)
+    orders: tuple[float, ...] = (1e6, 1e9, 1e12)
+    picture_bytes: int = 4 << 30
+    photographs: Path | None = None
 
 
 def build(target: Path, shards: int, written: int = WRITTEN_SHARDS) -> None:
-    """Make a dataset of so many shards at `target`; those beyond `written` are hard links to these."""
-    from toolkit.format.commit import Transaction
-    from toolkit.format.manifest import Manifest, Split, TableRef
-    from toolkit.format.pin import SHARDS
-    from toolkit.format.schema import FORMAT_VERSION, Column, Kind, arrow_schema
-    from toolkit.format.tables import encode_schema_table, encode_shard_table
-    from toolkit.storage.local import LocalStore
-
-    columns = (Column(name="data", kind=Kind.BYTES, arrow_type="binary"),)
-    schema = arrow_schema(columns, {"data": pa.binary()}, {})
-    with Transaction(LocalStore(str(target))) as transaction:
-        records: list[ShardRecord] = []
-        for number in range(shards):
-            if number < written:
-                shard = transaction.new_shard(str(number))
-                record = _write_shard(shard, schema, number)
-                path = transaction.publish_shard(shard, _shard_name(number, record))
-            else:
-                record = records[number % written]
-                path = f"{SHARDS}/{_shard_name(number, record)}"
-                os.link(target / record.path, target / path)
-            records.append(dataclasses.replace(record, path=path))
-        rows = sum(record.rows for record in records)
-        digest = transaction.add_table(encode_shard_table(records))
-        split = Split(
-            rows=rows,
-            bytes=sum(record.file_bytes for record in records),
-            labels={},
-            tables=(TableRef(sha256=digest, shards=shards, rows=rows),),
-        )
-        manifest = Manifest(
-            format=FORMAT_VERSION,
-            requires=(),
-            columns=columns,
-            schema=transaction.add_table(encode_schema_table(schema)),
-            splits={"train": split},
-            options={},
-            parent=None,
-            user={},
-        )
-        transaction.commit(manifest, {})
+    """Make a dataset of so many small shards at `target`; those beyond `written` are hard links to these."""
+    with tempfile.TemporaryDirectory(dir=target.parent) as made:
+        packed = Path(made, "packed")
+        pack_small(packed, min(shards, written))
+        repeat_shards(packed, target, shards)
 
 
-def measure_open(dataset: Path, repeats: int) -> Opening:
-    """Open the dataset in `repeats` processes. Raises OpenBenchError."""
-    found = [_run("open", str(dataset)) for _ in range(repeats)]
-    return Opening(
-        shards=found[0]["shards"],
-        samples=found[0]["samples"],
-        seconds=tuple(each["seconds"] for each in found),
-        own_bytes=max(each["own_bytes"] for each in found),
-    )
+def measure(
+    task: Task, *, cases: Sequence[str], repeats: int, other: Path | None = None, work: Path | None = None
+) -> list[Figure]:
+    """Measure the cases on this checkout, and on `other` in turns with it. Raises BenchmarkError."""
+    if other is not None:
+        check_compiled(other)
+    figures: list[Figure] = []
+    with tempfile.TemporaryDirectory(prefix="open_resume.", dir=work) as made:
+        roots = {"this": HERE} | ({} if other is None else {"other": other.resolve()})
+        sides = [_Side(Checkout(root, Path(made, name)), task) for name, root in roots.items()]
+        for side in sides:
+            side.checkout.work.mkdir()
+        for case in cases:
+            figures += compare("open_resume", case, [_with_load(CASES[case](side)) for side in sides], repeats)
+    return figures
 
 
-def measure_resume(dataset: Path, order: int, repeats: int) -> Resuming:
-    """Time first batches of an order of at least `order` samples. Raises OpenBenchError."""
-    found = _run("resume", str(dataset), str(order), str(repeats))
-    return Resuming(
-        shards=found["shards"],
-        samples=found["samples"],
-        fresh=tuple(found["fresh"]),
-        resumed={place: tuple(found[place]) for place in PLACES},
-    )
+def _with_load(once: Callable[[], Numbers]) -> Callable[[], Numbers]:
+    return lambda: once() | {"load average of the machine": os.getloadavg()[0]}
 
 
-def table(openings: Sequence[Opening], resumings: Sequence[Resuming]) -> Iterator[str]:
-    """Yield the lines of the report."""
-    yield f"{'shards':>9}{'samples':>14}{'open, ms':>26}{'own memory, MiB':>18}"
-    for each in openings:
-        yield f"{each.shards:9,}{each.samples:14,}{_spread(each.seconds):>26}{each.own_bytes / (1 << 20):18.0f}"
-    yield ""
-    heads = "".join(f"{f'resumed at its {place}':>34}" for place in PLACES)
-    yield f"{'shards':>9}{'order':>20}{'first batch, ms: fresh':>28}{heads}"
-    for run in resumings:
-        cells = [
-            f"{_spread(seconds)} {statistics.median(seconds) / statistics.median(run.fresh):5.2f}x"
-            for seconds in run.resumed.values()
-        ]
-        yield f"{run.shards:9,}{run.samples:20,}{_spread(run.fresh):>28}" + "".join(f"{cell:>34}" for cell in cells)
+# --- the cases: each prepares a side, and returns what is done in a repeat ------------------------------------------
 
 
-def _spread(seconds: Sequence[float]) -> str:
-    return f"{1e3 * statistics.median(seconds):.1f} [{1e3 * min(seconds):.1f}..{1e3 * max(seconds):.1f}]"
+@dataclasses.dataclass(frozen=True)
+class _Side:
+    """A checkout with its datasets, each made when it is first asked for."""
+
+    checkout: Checkout
+    task: Task
+
+    def run(self, action: str, *arguments: object) -> Any:
+        """Do something in a process of its own, over the checkout's toolkit."""
+        return self.checkout.script(HERE / "benchmarks" / "open_resume.py", "--worker", action, *arguments)
+
+    def small(self, shards: int, *, files: bool) -> Path:
+        """Return a dataset of so many small shards, which are there or are names alone."""
+        written = min(WRITTEN_SHARDS, *self.task.shards, *self.task.open_shards)
+        packed = self._made(f"small {written}", lambda target: self.run("small", target, written))
+        name = f"small {shards}" if files else f"names {shards}"
+        return self._made(name, lambda target: repeat_shards(packed, target, shards, files=files))
+
+    def pictures(self) -> Path:
+        """Return the dataset of pictures."""
+        source = self.checkout.work.parent / "pictures.parquet"  # the same for both sides
+        if not source.exists():
+            write_pictures(source, self.task.picture_bytes)
+        return self._made("pictures", lambda target: self.run("pictures", source, target))
+
+    def many_pictures(self, shards: int) -> Path:
+        """Return a dataset of so many shards of pictures, or some more."""
+        pictures = self.pictures()
+        held = len(_shard_files(pictures))
+        return self._made("many", lambda target: repeat_shards(pictures, target, -(-shards // held) * held))
+
+    def photographs(self) -> Path:
+        """Return a dataset of the photographs, or of the pictures."""
+        folder = self.task.photographs
+        if folder is None:
+            return self.pictures()
+        return self._made("photographs", lambda target: self.run("photographs", folder.resolve(), target))
+
+    def _made(self, name: str, make: Callable[[Path], object]) -> Path:
+        target = self.checkout.work / name.replace(" ", "-")
+        if not target.exists():
+            make(target)
+        return target
 
 
-def _shard_name(number: int, record: ShardRecord) -> str:
-    return f"train-{number:06d}-{record.sha256.hex()[:16]}.arrow"
+def _open_case(side: _Side) -> Callable[[], Numbers]:
+    datasets = {shards: side.small(shards, files=False) for shards in side.task.open_shards}
+
+    def once() -> Numbers:
+        found = {}
+        for shards, dataset in datasets.items():
+            opened = side.run("open", dataset)
+            found[f"{shards:,} shards, ms"] = MILLI * opened["seconds"]
+            found[f"{shards:,} shards, CPU ms"] = MILLI * opened["cpu_seconds"]
+            found[f"{shards:,} shards, own memory, MiB"] = opened["own_bytes"] / MEBIBYTE
+        return found
+
+    return once
 
 
-def _write_shard(shard: NewObject, schema: pa.Schema, number: int) -> ShardRecord:
-    from toolkit.format.schema import KEY
-    from toolkit.format.shard import ShardWriter
+def _first_case(side: _Side) -> Callable[[], Numbers]:
+    datasets = {"small shards": side.small(side.task.shards[0], files=True), "pictures": side.many_pictures(BATCH_SIZE)}
 
-    keys = [f"{number:06d}/{i:03d}" for i in range(SHARD_SAMPLES)]
-    fields = [pa.field(KEY, pa.string(), nullable=False), schema.field("data")]
-    values = [pa.array(keys), pa.array([key.encode() for key in keys], pa.binary())]
-    writer = ShardWriter(shard, schema)
-    writer.write(pa.RecordBatch.from_arrays(values, schema=pa.schema(fields)))
-    return writer.close()
+    def once() -> Numbers:
+        return {
+            f"{name}: {what}": MILLI * seconds
+            for name, dataset in datasets.items()
+            for what, seconds in side.run("first", dataset).items()
+        }
+
+    return once
+
+
+def _resume_case(side: _Side) -> Callable[[], Numbers]:
+    task = side.task
+    pairs = [(shards, order) for shards in task.shards for order in task.orders]
+    pairs = [(shards, order) for shards, order in pairs if shards == task.shards[0] or order == max(task.orders)]
+    datasets = {shards: side.small(shards, files=True) for shards in task.shards}
+
+    def once() -> Numbers:
+        found = {}
+        for shards, order in pairs:
+            for place, seconds in side.run("resume", datasets[shards], order).items():
+                found[f"{shards:,} shards, order of {order:.0e}: {place}, ms"] = MILLI * seconds
+        return found
+
+    return once
+
+
+def _labels_case(side: _Side) -> Callable[[], Numbers]:
+    dataset = side.pictures()
+
+    def once() -> Numbers:
+        found = {}
+        for shuffle in ("none", "full"):
+            used = side.run("labels", dataset, shuffle)
+            found[f"shuffle={shuffle}: s"] = used["seconds"]
+            found[f"shuffle={shuffle}: CPU s"] = used["cpu_seconds"]
+            found[f"shuffle={shuffle}: from disk, MiB"] = used["disk_bytes"] / MEBIBYTE
+            found[f"shuffle={shuffle}: reads"] = used["reads"]
+            found[f"shuffle={shuffle}: in the page cache afterwards, %"] = used["resident_percent"]
+        return found
+
+    return once
+
+
+def _touch_case(side: _Side) -> Callable[[], Numbers]:
+    dataset = side.pictures()
+
+    def once() -> Numbers:
+        found = {}
+        for column in ("image", "label"):
+            used = side.run("touch", dataset, column)
+            found[f"{column}: ms"] = MILLI * used["seconds"]
+            found[f"{column}: CPU ms"] = MILLI * used["cpu_seconds"]
+            found[f"{column}: reads"] = used["reads"]
+            found[f"{column}: read, kB"] = used["read_bytes"] / 1e3
+            found[f"{column}: map waits"] = used["faults"]
+            found[f"{column}: from disk, kB"] = used["disk_bytes"] / 1e3
+        found["readahead of the disk, kB"] = readahead_bytes(dataset) / 1e3
+        return found
+
+    return once
+
+
+def _metadata_case(side: _Side) -> Callable[[], Numbers]:
+    dataset = side.photographs()
+    found = dict(_metadata(dataset))
+    return lambda: found
+
+
+CASES: dict[str, Callable[[_Side], Callable[[], Numbers]]] = {
+    "open": _open_case,
+    "first": _first_case,
+    "resume": _resume_case,
+    "labels": _labels_case,
+    "touch": _touch_case,
+    "metadata": _metadata_case,
+}
+
+
+def _shard_files(dataset: Path) -> list[Path]:
+    return [dataset / path for table in shard_tables(dataset) for path in table.column("path").to_pylist()]
+
+
+def _metadata(dataset: Path) -> Iterator[tuple[str, float]]:
+    """Yield bytes a sample, by where they are."""
+    tables = list(shard_tables(dataset))
+    rows, shard_bytes = (sum(table.column(name).to_numpy().sum() for table in tables) for name in ("rows", "bytes"))
+    lists = [lists for table in tables for lists in table.column("batches").chunks]
+    body_bytes = sum(batches.flatten().field("body_bytes").to_numpy().sum() for batches in lists)
+    parts = {
+        "manifest": (dataset / "manifest.json").stat().st_size,
+        "tables": sum(path.stat().st_size for path in (dataset / "tables").iterdir()),
+        "outside bodies": shard_bytes - body_bytes,
+        "keys": 0,
+        "digests": 0,
+        "derived columns": 0,
+    }
+    for path in _shard_files(dataset):
+        file = pa.ipc.open_file(pa.memory_map(str(path)))
+        for batch in map(file.get_batch, range(file.num_record_batches)):
+            for name in (name for name in batch.schema.names if name.startswith("__")):
+                part = {"__key__": "keys", "__digest__": "digests"}.get(name, "derived columns")
+                parts[part] += batch.column(name).get_total_buffer_size()
+    for part, size in (parts | {"all": sum(parts.values())}).items():
+        yield f"{part}, bytes a sample", size / rows
 
 
 # --- what runs in the measured processes ---------------------------------------------------------------------------
 
 
-def _run(*arguments: str) -> dict[str, Any]:
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
-    command = [sys.executable, __file__, "--worker", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-    if done.returncode:
-        raise OpenBenchError(f"{arguments[0]}: {(done.stderr.strip().splitlines() or ['?'])[-1]}")
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
-
-
-def _open(dataset: str) -> dict[str, Any]:
+def _open(dataset: str) -> Numbers:
     import toolkit.loader.api
     from toolkit.checks.bench.memory import AnonymousPeak
 
     with AnonymousPeak() as anonymous:
-        begun = time.perf_counter()
-        ds = toolkit.open(dataset)
-        seconds = time.perf_counter() - begun
+        before = Usage.now()
+        toolkit.open(dataset)
+        used = Usage.now().since(before)
     return {
-        "seconds": seconds,
+        "seconds": used.seconds,
+        "cpu_seconds": used.cpu_seconds,
         "own_bytes": anonymous.growth_bytes or 0,
-        "shards": ds.index.shards,
-        "samples": len(ds),
     }
 
 
-def _resume(dataset: str, order: str, repeats: str) -> dict[str, Any]:
-    found: dict[str, Any] = {place: [] for place in ("fresh", *PLACES)}
-    for repeat in range(int(repeats) + 1):  # the first pays for imports and is left out
-        for turn in range(len(found)):
-            place = list(found)[(repeat + turn) % len(found)]
-            seconds, shards, samples = _first_batch(dataset, int(float(order)), PLACES.get(place))
-            if repeat:
-                found[place].append(seconds)
-    return found | {"shards": shards, "samples": samples}
+def _first(dataset: str) -> Numbers:
+    starts = shard_starts(Path(dataset))
+    shards = np.arange(BATCH_SIZE) * (len(starts) - 1) // BATCH_SIZE
+    rows = starts[shards] + np.arange(BATCH_SIZE) * 7919 % np.diff(starts)[shards]  # anywhere in them
+    return _least(_first_batch(dataset, rows) for _ in range(ROUNDS + 1))
 
 
-def _first_batch(dataset: str, order: int, place: float | None) -> tuple[float, int, int]:
-    """Return the seconds from a new loader to its first batch, and the dataset's shards and samples."""
+def _first_batch(dataset: str, rows: Any) -> Numbers:
+    import toolkit
+
+    begun = Usage.now()
+    ds = toolkit.open(dataset).take(rows)
+    opened = Usage.now()
+    with ds.loader(batch_size=BATCH_SIZE, shuffle="full", threads=1, prefetch=0) as loader:
+        batch = next(iter(loader))
+        done = Usage.now()
+    if len(batch.positions) != BATCH_SIZE:
+        raise BenchmarkError(f"a first batch of {len(batch.positions)} samples")
+    batch_used, all_used = done.since(opened), done.since(begun)
+    return {
+        "first batch, ms": batch_used.seconds,
+        "first batch, CPU ms": batch_used.cpu_seconds,
+        "opened and first batch, ms": all_used.seconds,
+        "opened and first batch, CPU ms": all_used.cpu_seconds,
+    }
+
+
+def _resume(dataset: str, order: str) -> Numbers:
+    places = ["fresh", *PLACES]
+    turns = [places[turn % 4 :] + places[: turn % 4] for turn in range(ROUNDS + 1)]
+    return _least({place: _resumed(dataset, int(float(order)), PLACES.get(place)) for place in turn} for turn in turns)
+
+
+def _resumed(dataset: str, order: int, place: float | None) -> float:
+    """Return the seconds from opening to the first batch."""
+    import toolkit
+
+    begun = Usage.now()
+    ds = toolkit.open(dataset)
+    ds = ds.repeat(max(1, order // len(ds)))
+    position = int((place or 0) * (len(ds) - BATCH_SIZE)) // BATCH_SIZE * BATCH_SIZE
+    with ds.loader(batch_size=BATCH_SIZE, shuffle="full", threads=1, prefetch=0, epochs=2) as loader:
+        if place is not None:
+            loader.load_state_dict(loader.state_dict() | {"position": position})
+        batch = next(iter(loader))
+        seconds = Usage.now().since(begun).seconds
+    if len(batch.positions) != BATCH_SIZE or batch.positions[0] != position:
+        raise BenchmarkError(f"the first batch is not the one at {place}")
+    return seconds
+
+
+def _labels(dataset: str, shuffle: str) -> Numbers:
+    import toolkit
+
+    files = _shard_files(Path(dataset))
+    _first_samples(dataset)
+    gc.collect()  # pages of a file that is mapped stay
+    drop_pages(files)
+    before = Usage.now()
+    ds = toolkit.open(dataset, columns=["label"])
+    with ds.loader(batch_size=BATCH_SIZE, shuffle=shuffle, threads=1, remainder="keep") as loader:
+        samples = sum(len(batch["label"]) for batch in loader)
+    used = Usage.now().since(before)
+    if samples != len(ds):
+        raise BenchmarkError(f"an epoch of {samples} samples of {len(ds)}")
+    percent = 100 * resident_bytes(files) / sum(path.stat().st_size for path in files)
+    return dataclasses.asdict(used) | {"resident_percent": percent}
+
+
+def _touch(dataset: str, column: str) -> Numbers:
+    import toolkit
+
+    _first_samples(dataset)
+    starts = shard_starts(Path(dataset))
+    rows = (starts[:-1] + np.diff(starts) * 2 // 5).tolist()
+    gc.collect()
+    drop_pages(_shard_files(Path(dataset)))
+    ds = toolkit.open(dataset, columns=[column])
+    before = Usage.now()
+    for row in rows:
+        _ = ds[row][column]
+    used = dataclasses.asdict(Usage.now().since(before))
+    return {name: number / len(rows) for name, number in used.items()}
+
+
+def _first_samples(dataset: str) -> None:
+    """Have everything imported that a loader, and a sample, need."""
     import toolkit
 
     ds = toolkit.open(dataset)
-    ds = ds.repeat(max(1, order // len(ds)))
-    options: dict[str, Any] = {"batch_size": BATCH_SIZE, "shuffle": "full", "threads": 1, "prefetch": 0, "epochs": 2}
-    state = ds.loader(**options).state_dict()
-    begun = time.perf_counter()
-    with ds.loader(**options) as loader:
-        if place is not None:
-            position = int(place * (len(ds) - BATCH_SIZE)) // BATCH_SIZE * BATCH_SIZE
-            loader.load_state_dict(state | {"position": position})
-        batch = next(iter(loader))
-    seconds = time.perf_counter() - begun
-    if len(batch["data"]) != BATCH_SIZE or (place and batch.positions[0] != position):
-        raise OpenBenchError(f"the first batch is not the one at {place}")
-    return seconds, ds.index.shards, len(ds)
+    _ = ds[0]
+    with ds.loader(batch_size=1, threads=1) as loader:
+        next(iter(loader))
+
+
+def _least(found: Iterator[Numbers]) -> Numbers:
+    """Return the least of each number; the first round pays for imports and is left out."""
+    rounds = list(found)[1:]
+    return {name: min(one[name] for one in rounds) for name in rounds[0]}
+
+
+def _pack_photographs(source: str, target: str) -> None:
+    import toolkit
+
+    toolkit.pack(source, target)
+
+
+ACTIONS: dict[str, Callable[..., Any]] = {
+    "open": _open,
+    "first": _first,
+    "resume": _resume,
+    "labels": _labels,
+    "touch": _touch,
+    "small": lambda target, shards: pack_small(Path(target), int(shards)),
+    "pictures": lambda source, target: pack_pictures(Path(source), Path(target)),
+    "photographs": _pack_photographs,
+}
+
+
+def _work(action: str, *arguments: str) -> int:
+    print(json.dumps(ACTIONS[action](*arguments) or {}))
+    return 0
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return 0, or 1 when a measurement failed."""
-    arguments = list(sys.argv[1:] if argv is None else argv)
-    if arguments[:1] == ["--worker"]:
-        print(json.dumps({"open": _open, "resume": _resume}[arguments[1]](*arguments[2:])))
-        return 0
+    usual = Task()
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--shards", type=int, nargs="+", default=[1000, 400_000])
-    parser.add_argument("--orders", type=float, nargs="+", default=[1e6, 1e9, 1e12], metavar="SAMPLES")
-    parser.add_argument("--repeats", type=int, default=9)
+    parser.add_argument("--other", type=Path, metavar="DIR", help="a checkout, compiled in place, to compare with")
+    parser.add_argument("--case", action="append", choices=CASES, help="what to measure; may be repeated; default: all")
+    parser.add_argument("--open-shards", type=int, nargs="+", default=usual.open_shards, metavar="N")
+    parser.add_argument("--shards", type=int, nargs="+", default=usual.shards, metavar="N", help="small ones, to read")
+    parser.add_argument("--orders", type=float, nargs="+", default=usual.orders, metavar="SAMPLES")
+    parser.add_argument("--picture-bytes", type=float, default=usual.picture_bytes, metavar="BYTES", help="of them all")
+    parser.add_argument("--photographs", type=Path, metavar="DIR", help="as benchmarks/photos.py makes them")
+    parser.add_argument("--repeats", type=int, default=9, help="of each measurement, each in its own process")
     parser.add_argument("--work", type=Path, metavar="DIR", help="for the datasets; the system's temporary folder")
-    given = parser.parse_args(arguments)
-    openings, resumings = [], []
-    try:
-        with tempfile.TemporaryDirectory(prefix="open_resume.", dir=given.work) as made:
-            for shards in given.shards:
-                dataset = Path(made, f"shards{shards}")
-                build(dataset, shards)
-                openings.append(measure_open(dataset, given.repeats))
-                orders = given.orders if shards == given.shards[0] else given.orders[-1:]
-                resumings += [measure_resume(dataset, order, given.repeats) for order in orders]
-                print(f"open_resume: {shards} shards done", file=sys.stderr)
-    except (OpenBenchError, OSError) as error:
-        print(f"open_resume: {error}", file=sys.stderr)
-        return 1
-    print(*table(openings, resumings), sep="\n")
-    return 0
+    parser.add_argument("--json", action="store_true", help="print the same as one JSON object")
+
+    def run(given: argparse.Namespace) -> None:
+        task = Task(
+            open_shards=tuple(given.open_shards),
+            shards=tuple(given.shards),
+            orders=tuple(given.orders),
+            picture_bytes=int(given.picture_bytes),
+            photographs=given.photographs,
+        )
+        figures = measure(
+            task, cases=given.case or tuple(CASES), repeats=given.repeats, other=given.other, work=given.work
+        )
+        show(lines(figures), [dataclasses.asdict(figure) for figure in figures], given.json)
+
+    return command_line("open_resume.py", argv, parser, run, _work)
 
 
 if __name__ == "__main__":

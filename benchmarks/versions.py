@@ -16,8 +16,6 @@ import dataclasses
 import json
 import os
 import shutil
-import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -25,13 +23,13 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from checkouts import HERE, Checkout, Figure, check_compiled, compare, lines
 from loader import Baseline
 from photo_task import read_files
-from turns import BenchmarkError, environment, in_turns, reason, show
+from turns import BenchmarkError, show
 
-__all__ = ["CASES", "Figure", "measure"]
+__all__ = ["CASES", "HERE", "Figure", "measure"]
 
-HERE = Path(__file__).resolve().parents[1]
 RECORDS, RECORD_BATCH = 30_000, 256
 TOKENS = 50_000_000
 PACK_COPIES, PACK_JOBS = 6, 2
@@ -39,71 +37,6 @@ OPEN_SHARDS = 400_000
 STARTS = 8  # processes of each kind in a repeat
 
 Rates = dict[str, float]
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Figure:
-    """One rate of both versions.
-
-    Attributes:
-        name: Case and what was measured.
-        ours: Rates of this checkout, one for each repeat.
-        theirs: Of the other one.
-    """
-
-    name: str
-    ours: tuple[float, ...]
-    theirs: tuple[float, ...]
-
-    @property
-    def ratios(self) -> list[float]:
-        """This checkout's rate by the other's, for each repeat."""
-        return [ours / theirs for ours, theirs in zip(self.ours, self.theirs, strict=True)]
-
-    @property
-    def ratio(self) -> float:
-        """Their median."""
-        return statistics.median(self.ratios)
-
-    def line(self) -> str:
-        """Return a line of the table."""
-        spread = f"[{min(self.ratios):.3f} .. {max(self.ratios):.3f}]"
-        ours, theirs = statistics.median(self.ours), statistics.median(self.theirs)
-        return f"{self.name:24}{ours:14,.1f}{theirs:14,.1f}{self.ratio:9.3f}  {spread}"
-
-
-@dataclasses.dataclass(frozen=True)
-class _Version:
-    """A checkout, and the folder that it works in."""
-
-    root: Path
-    work: Path
-
-    def python(self, code: str, *arguments: object) -> None:
-        """Evaluate an expression over one of its benchmark scripts, with `arguments` as argv[1:]."""
-        module = code.split(".")[0]
-        self._run("-c", f"from pathlib import Path; from sys import argv; import {module}; {code}", *arguments)
-
-    def script(self, name: str, *arguments: object, cpus: set[int] | None = None, said: str = "") -> dict[str, Any]:
-        """Run one of its benchmark scripts; return the JSON on the last line of what it printed."""
-        out = self._run(self.root / "benchmarks" / name, *arguments, cpus=cpus, said=said)
-        found = json.loads(out.splitlines()[-1])
-        return found if isinstance(found, dict) else {"seconds": float(found)}
-
-    def process(self, *arguments: object) -> None:
-        """Run its Python with `arguments`."""
-        self._run(*arguments)
-
-    def _run(self, *arguments: object, cpus: set[int] | None = None, said: str = "") -> str:
-        env = environment(str(self.root), str(self.root / "benchmarks"), OMP_NUM_THREADS="1")
-        env.pop("PYTHONDONTWRITEBYTECODE", None)  # what is installed is compiled once, not at every start
-        env["PYTHONPYCACHEPREFIX"] = str(self.work / "pycache")
-        command = ["taskset", "-c", ",".join(map(str, sorted(cpus)))] if cpus else []
-        command += [sys.executable, *map(str, arguments)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, env=env, input=said, cwd=self.work)
-        if done.returncode != 0:
-            raise BenchmarkError(f"{self.root}: {reason(done.stderr, done.returncode)}")
-        return done.stdout
 
 
 def measure(
@@ -114,29 +47,27 @@ def measure(
     Raises:
         BenchmarkError: A version fails, or the other one is not compiled.
     """
-    if not list((other / "toolkit" / "_native").rglob("*.so")):
-        raise BenchmarkError(f"{other} is not compiled: run python setup.py build_ext --inplace there")
-    figures = []
+    check_compiled(other)
+    figures: list[Figure] = []
     for case in cases:
         with tempfile.TemporaryDirectory(prefix="versions.", dir=work) as made:
-            versions = [_Version(HERE, Path(made, "ours")), _Version(other.resolve(), Path(made, "theirs"))]
-            runs: dict[str, tuple[list[float], list[float]]] = {}
+            versions = [Checkout(HERE, Path(made, "ours")), Checkout(other.resolve(), Path(made, "theirs"))]
             for version in versions:
                 version.work.mkdir()
-            once = [CASES[case](version, folder.resolve(), count) for version in versions]
-            for repeat, order in enumerate(in_turns((0, 1), repeats)):
-                for side in order:
-                    read_files(tuple(versions[side].work.rglob("*")))
-                    for name, rate in once[side]().items():
-                        runs.setdefault(f"{case}, {name}", ([], []))[side].append(rate)
-                print(f"versions: {case}: repeat {repeat + 1} of {repeats}", file=sys.stderr)
-            figures += [
-                Figure(name=name, ours=tuple(ours), theirs=tuple(theirs)) for name, (ours, theirs) in runs.items()
-            ]
+            sides = [_warm(version, CASES[case](version, folder.resolve(), count)) for version in versions]
+            figures += compare("versions", case, sides, repeats)
     return figures
 
 
-def _image(version: _Version, folder: Path, count: int) -> Callable[[], Rates]:
+def _warm(version: Checkout, once: Callable[[], Rates]) -> Callable[[], Rates]:
+    def warm() -> Rates:
+        read_files(tuple(version.work.rglob("*")))
+        return once()
+
+    return warm
+
+
+def _image(version: Checkout, folder: Path, count: int) -> Callable[[], Rates]:
     cpu = max(os.sched_getaffinity(0))
     version.python("photo_task.prepare(Path(argv[1]), int(argv[2]), Path(argv[3]))", folder, count, version.work)
     task = json.loads((version.work / "task.json").read_text())
@@ -155,7 +86,7 @@ def _image(version: _Version, folder: Path, count: int) -> Callable[[], Rates]:
     return once
 
 
-def _loader(version: _Version, folder: Path, count: int) -> Callable[[], Rates]:
+def _loader(version: Checkout, folder: Path, count: int) -> Callable[[], Rates]:
     library = Baseline.compile(version.work)
     version.python(
         "loader._cut(Path(argv[1]), int(argv[2]), Path(argv[3]))", folder, RECORDS, version.work / "records.npy"
@@ -174,7 +105,7 @@ def _loader(version: _Version, folder: Path, count: int) -> Callable[[], Rates]:
     return once
 
 
-def _tokens(version: _Version, folder: Path, count: int) -> Callable[[], Rates]:
+def _tokens(version: Checkout, folder: Path, count: int) -> Callable[[], Rates]:
     trained = version.work.parent / "tokenizer.json"
     if trained.exists():
         shutil.copy(trained, version.work)
@@ -190,7 +121,7 @@ def _tokens(version: _Version, folder: Path, count: int) -> Callable[[], Rates]:
     return once
 
 
-def _pack(version: _Version, folder: Path, count: int) -> Callable[[], Rates]:
+def _pack(version: Checkout, folder: Path, count: int) -> Callable[[], Rates]:
     source, out = version.work / "source", version.work / "out"
     copied = version.work / "photographs"
     shutil.copytree(folder, copied)  # hard links need one file system
@@ -206,7 +137,7 @@ def _pack(version: _Version, folder: Path, count: int) -> Callable[[], Rates]:
     return once
 
 
-def _open(version: _Version, folder: Path, count: int) -> Callable[[], Rates]:
+def _open(version: Checkout, folder: Path, count: int) -> Callable[[], Rates]:
     version.python("open_resume.build(Path(argv[1]), int(argv[2]))", version.work / "ds", OPEN_SHARDS)
 
     def once() -> Rates:
@@ -225,7 +156,7 @@ with toolkit.open(sys.argv[1]).loader(toolkit.pipeline(steps), batch_size=3) as 
 """
 
 
-def _start(version: _Version, folder: Path, count: int) -> Callable[[], Rates]:
+def _start(version: Checkout, folder: Path, count: int) -> Callable[[], Rates]:
     source, out = version.work / "three", version.work / "out"
     (source / "class").mkdir(parents=True)
     for path in sorted(path for path in folder.rglob("*") if path.is_file())[:3]:
@@ -253,7 +184,7 @@ def _start(version: _Version, folder: Path, count: int) -> Callable[[], Rates]:
     return once
 
 
-CASES: dict[str, Callable[[_Version, Path, int], Callable[[], Rates]]] = {
+CASES: dict[str, Callable[[Checkout, Path, int], Callable[[], Rates]]] = {
     "image": _image,
     "loader": _loader,
     "tokens": _tokens,
@@ -264,8 +195,7 @@ CASES: dict[str, Callable[[_Version, Path, int], Callable[[], Rates]]] = {
 
 
 def _lines(figures: Sequence[Figure]) -> Iterator[str]:
-    yield f"{'':24}{'this':>14}{'other':>14}{'ratio':>9}  [min .. max]"
-    yield from (figure.line() for figure in figures)
+    yield from lines(figures)
     yield f"least={min(figure.ratio for figure in figures):.3f}"
 
 

@@ -1,0 +1,105 @@
+"""Files out of the page cache, and what a process then reads: how often, how many bytes, how many of them from disk.
+
+Linux only. The pages of files go; names and inodes stay known to the system, and a disk may have a cache of its own.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import mmap
+import os
+import resource
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from turns import BenchmarkError
+
+__all__ = ["Usage", "drop_pages", "readahead_bytes", "resident_bytes"]
+
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+@dataclasses.dataclass(frozen=True)
+class Usage:
+    """What this process has used so far; or between two moments, as their difference.
+
+    Attributes:
+        seconds: Of wall time.
+        cpu_seconds: Of all its threads.
+        reads: Calls of read and its kin; pages that a map brings in are none.
+        read_bytes: What these calls returned.
+        disk_bytes: What was fetched from disk, by calls, by maps, and ahead of either.
+        faults: Times that a map had to wait for the disk.
+    """
+
+    seconds: float
+    cpu_seconds: float
+    reads: int
+    read_bytes: int
+    disk_bytes: int
+    faults: int
+
+    @classmethod
+    def now(cls) -> Usage:
+        """Return what was used up to now."""
+        lines = Path("/proc/self/io").read_text().splitlines()
+        counted = {name: int(number) for name, number in (line.split(": ") for line in lines)}
+        faults = resource.getrusage(resource.RUSAGE_SELF).ru_majflt
+        return cls(
+            time.perf_counter(),
+            time.process_time(),
+            counted["syscr"],
+            counted["rchar"],
+            counted["read_bytes"],
+            faults,
+        )
+
+    def since(self, before: Usage) -> Usage:
+        """Return what was used since then, the reads by which this looks at itself left out."""
+        again = Usage.now()
+        own = {"reads": again.reads - self.reads, "read_bytes": again.read_bytes - self.read_bytes}
+        used = {
+            field.name: getattr(self, field.name) - getattr(before, field.name) - own.get(field.name, 0)
+            for field in dataclasses.fields(self)
+        }
+        return Usage(**used)
+
+
+def drop_pages(files: Sequence[Path]) -> None:
+    """Write files to disk and take their pages out of the page cache. Raises BenchmarkError when some stay."""
+    for path in files:
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        finally:
+            os.close(descriptor)
+    left = resident_bytes(files)
+    if left:
+        raise BenchmarkError(f"{left} bytes of {files[0].parent} stay in the page cache: another process uses them")
+
+
+def resident_bytes(files: Sequence[Path]) -> int:
+    """Return how many bytes of files are in the page cache, whoever brought them there."""
+    return sum(map(_resident_bytes, files))
+
+
+def readahead_bytes(path: Path) -> int:
+    """Return how far the system reads ahead on the disk that a file or folder lies on; 0 where it doesn't say."""
+    device = path.stat().st_dev
+    setting = Path(f"/sys/class/bdi/{os.major(device)}:{os.minor(device)}/read_ahead_kb")
+    return int(setting.read_text()) * 1024 if setting.exists() else 0
+
+
+def _resident_bytes(path: Path) -> int:
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+        pages = np.zeros(-(-len(mapped) // mmap.PAGESIZE), np.uint8)
+        view = np.frombuffer(mapped, np.uint8)
+        address, length = ctypes.c_void_p(view.ctypes.data), ctypes.c_size_t(len(mapped))
+        if _LIBC.mincore(address, length, ctypes.c_void_p(pages.ctypes.data)):
+            raise OSError(ctypes.get_errno(), f"mincore of {path}")
+        del view
+        return int((pages & 1).sum()) * mmap.PAGESIZE
