@@ -15,9 +15,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 from turns import BenchmarkError
 
-__all__ = ["Usage", "drop_pages", "readahead_bytes", "resident_bytes"]
+__all__ = ["Usage", "drop_pages", "readahead_bytes", "resident_bytes", "resident_ranges"]
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -84,7 +85,12 @@ def drop_pages(files: Sequence[Path]) -> None:
 
 def resident_bytes(files: Sequence[Path]) -> int:
     """Return how many bytes of files are in the page cache, whoever brought them there."""
-    return sum(map(_resident_bytes, files))
+    return sum(int(_resident(path).sum()) for path in files) * mmap.PAGESIZE
+
+
+def resident_ranges(files: Sequence[Path]) -> int:
+    """Return how many ranges of files are in the page cache: after cold reads, the fewest that were fetched."""
+    return sum(int(np.diff(_resident(path), prepend=0).clip(0).sum()) for path in files)
 
 
 def readahead_bytes(path: Path) -> int:
@@ -94,12 +100,13 @@ def readahead_bytes(path: Path) -> int:
     return int(setting.read_text()) * 1024 if setting.exists() else 0
 
 
-def _resident_bytes(path: Path) -> int:
+def _resident(path: Path) -> NDArray[np.int8]:
+    """Return 1 for each page of a file that is in the page cache, 0 for the others."""
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
-        pages = np.zeros(-(-len(mapped) // mmap.PAGESIZE), np.uint8)
+        pages = np.zeros(-(-len(mapped) // mmap.PAGESIZE), np.int8)
         view = np.frombuffer(mapped, np.uint8)
         address, length = ctypes.c_void_p(view.ctypes.data), ctypes.c_size_t(len(mapped))
         if _LIBC.mincore(address, length, ctypes.c_void_p(pages.ctypes.data)):
             raise OSError(ctypes.get_errno(), f"mincore of {path}")
         del view
-        return int((pages & 1).sum()) * mmap.PAGESIZE
+        return pages & 1

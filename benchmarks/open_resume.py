@@ -22,9 +22,9 @@ resume    The same in full shuffle over the whole dataset, from toolkit.open to 
           dataset repeated.
 labels    An epoch of `columns=["label"]` over the pictures, from toolkit.open on, with no page of a shard in the page
           cache, which mincore confirms; and how much of the shards is there afterwards.
-touch     One row of each shard of pictures, `ds[i]`, none of its pages in the page cache: what it costs a shard. Calls
-          of read count; pages that come in by a map are in `from disk`, as is what the system reads ahead, up to the
-          disk's own `readahead`.
+touch     One row of each shard of pictures, `ds[i]`, none of its pages in the page cache: what it costs a shard. `reads`
+          are calls; what a map brings in is counted `from disk` alone, as is what the system reads ahead, up to the
+          disk's own `readahead`. The ranges are those that are in the page cache afterwards.
 metadata  Bytes a sample beside its values, by where they are: of --photographs, a folder of them, or of the pictures.
 
 The system may still know names and inodes of cold files, and the disk may have a cache. Linux only.
@@ -46,7 +46,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from checkouts import HERE, Checkout, Figure, check_compiled, compare, lines
-from cold_reads import Usage, drop_pages, readahead_bytes, resident_bytes
+from cold_reads import Usage, drop_pages, readahead_bytes, resident_bytes, resident_ranges
 from shard_sets import pack_pictures, pack_small, repeat_shards, shard_starts, shard_tables, write_pictures
 from turns import BenchmarkError, command_line, show
 
@@ -230,6 +230,7 @@ def _touch_case(side: _Side) -> Callable[[], Numbers]:
             found[f"{column}: reads"] = used["reads"]
             found[f"{column}: read, kB"] = used["read_bytes"] / 1e3
             found[f"{column}: map waits"] = used["faults"]
+            found[f"{column}: ranges from disk"] = used["ranges"]
             found[f"{column}: from disk, kB"] = used["disk_bytes"] / 1e3
         found["readahead of the disk, kB"] = readahead_bytes(dataset) / 1e3
         return found
@@ -372,15 +373,16 @@ def _touch(dataset: str, column: str) -> Numbers:
     import toolkit
 
     _first_samples(dataset)
-    starts = shard_starts(Path(dataset))
+    files, starts = _shard_files(Path(dataset)), shard_starts(Path(dataset))
     rows = (starts[:-1] + np.diff(starts) * 2 // 5).tolist()
     gc.collect()
-    drop_pages(_shard_files(Path(dataset)))
+    drop_pages(files)
     ds = toolkit.open(dataset, columns=[column])
     before = Usage.now()
     for row in rows:
         _ = ds[row][column]
     used = dataclasses.asdict(Usage.now().since(before))
+    used["ranges"] = resident_ranges(files)
     return {name: number / len(rows) for name, number in used.items()}
 
 

@@ -69,6 +69,7 @@ def test_dropped_pages_are_read_from_disk_again(tmp_path: Path) -> None:
     assert used.read_bytes == 1 << 20
     assert used.disk_bytes >= 1 << 20
     assert cold_reads.resident_bytes([path]) == 1 << 20
+    assert cold_reads.resident_ranges([path]) == 1
     assert cold_reads.readahead_bytes(path) >= 0
 
 
