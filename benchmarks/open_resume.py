@@ -22,12 +22,13 @@ resume    The same in full shuffle over the whole dataset, from toolkit.open to 
           dataset repeated.
 labels    An epoch of `columns=["label"]` over the pictures, from toolkit.open on, with no page of a shard in the page
           cache, which mincore confirms; and how much of the shards is there afterwards.
-touch     One row of each shard of pictures, `ds[i]`, none of its pages in the page cache: what it costs a shard. `reads`
-          are calls; what a map brings in is counted `from disk` alone, as is what the system reads ahead, up to the
-          disk's own `readahead`. The ranges are those that are in the page cache afterwards.
+touch     One row of each shard of pictures, `ds[i]`, none of its pages in the page cache: what it costs a shard. Calls
+          are counted as reads; what a map brings in is counted `from disk` alone. The ranges are those that are in the
+          page cache afterwards.
 metadata  Bytes a sample beside its values, by where they are: of --photographs, a folder of them, or of the pictures.
 
-The system may still know names and inodes of cold files, and the disk may have a cache. Linux only.
+The system may still know names and inodes of cold files, and the disk may have a cache. Linux reads ahead of what is
+asked for, up to the disk's `readahead`: what `labels` and `touch` find depends on it, so it is in the table. Linux only.
 """
 
 from __future__ import annotations
@@ -213,6 +214,7 @@ def _labels_case(side: _Side) -> Callable[[], Numbers]:
             found[f"shuffle={shuffle}: from disk, MiB"] = used["disk_bytes"] / MEBIBYTE
             found[f"shuffle={shuffle}: reads"] = used["reads"]
             found[f"shuffle={shuffle}: in the page cache afterwards, %"] = used["resident_percent"]
+        found["readahead of the disk, kB"] = readahead_bytes(dataset) / 1e3
         return found
 
     return once
