@@ -27,8 +27,8 @@ touch     One row of each shard of pictures, `ds[i]`, none of its pages in the p
           page cache afterwards.
 metadata  Bytes a sample beside its values, by where they are: of --photographs, a folder of them, or of the pictures.
 
-The system may still know names and inodes of cold files, and the disk may have a cache. Linux reads ahead of what is
-asked for, up to the disk's `readahead`: what `labels` and `touch` find depends on it, so it is in the table. Linux only.
+The system may still know names and inodes of cold files, and the disk may have a cache. The system reads ahead of what
+is asked for, up to the disk's `readahead`: what `labels` and `touch` find depends on it. Linux only.
 """
 
 from __future__ import annotations
