@@ -83,6 +83,22 @@ def test_an_animation_counts_its_first_frame() -> None:
         assert decoded_shape(file) == (20, 30)
 
 
+@pytest.mark.skipif(not features.check("webp"), reason="PIL was built without WebP")
+@pytest.mark.parametrize("mode", ["RGB", "RGBA"])
+@pytest.mark.parametrize("lossless", [False, True])
+def test_a_webp_is_known_by_its_first_chunk(mode: str, lossless: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    image = picture(1, 30, 20).convert(mode)
+    image.putpixel((3, 3), (1, 2, 3, 4)[: len(mode)])
+    plain = encode(image, "WEBP", lossless=lossless)
+    turned = encode(image, "WEBP", lossless=lossless, exif=exif_bytes(6))
+    assert decoded_shape(plain) == (20, 30)
+    assert facts_of(turned) == Facts(30, 20, 6, "WEBP")
+    assert decoded_shape(turned) == (30, 20)
+    monkeypatch.setattr("toolkit.pipelines.image.facts.open_picture", None)
+    assert facts_of(plain) == Facts(20, 30, 1, "WEBP")
+    assert [facts_of(plain[:cut]) for cut in range(30)] == [None] * 30
+
+
 def chunk(name: bytes, data: bytes) -> bytes:
     return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
 

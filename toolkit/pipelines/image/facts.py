@@ -2,7 +2,7 @@
 
 The orientation is the one that decoders apply: EXIF's, or XMP's where EXIF has none. JPEG headers are read natively,
 those of a whole column in one call; PNGs by their chunks, since PIL would decode one to look for EXIF behind its
-pixels; all others by PIL.
+pixels; WebPs by their first chunk where no other may tell an orientation; all others by PIL.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from toolkit._native.image.program import NO_MEMORY, OK, UNSUPPORTED, ImageError, probe, probe_many
 from toolkit.format.arrays import bits_buffer, numbers, to_array, valid_rows, value_offsets
-from toolkit.pipelines.image.formats import find_format, open_picture
+from toolkit.pipelines.image.formats import find_format, open_picture, size_before_opening, webp_tells_more
 from toolkit.pipelines.image.pil_messages import heard
 from toolkit.pipelines.image.png_chunks import png_header
 
@@ -107,6 +107,9 @@ def _other_facts(payload: bytes | memoryview) -> Facts | None:
             return None
         if name == "PNG":
             return _turned(*png_header(payload), name)
+        if name == "WEBP" and not webp_tells_more(payload):
+            size = size_before_opening(payload)
+            return _turned(size[1], size[0], 1, name) if size is not None and all(size) else None
         with open_picture(payload) as image, heard():
             return _turned(*_size_as_stored(image, name), image.getexif().get(_ORIENTATION, 1), name)
     except Exception:  # PIL's plugins raise whatever damaged bytes lead them to

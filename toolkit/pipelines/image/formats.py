@@ -25,6 +25,7 @@ __all__ = [
     "find_format",
     "open_picture",
     "size_before_opening",
+    "webp_tells_more",
 ]
 
 DEFAULT_MAX_PIXELS = 1 << 27  # 134 million: a photograph of 100 megapixels passes, a bomb of a few kB does not
@@ -32,6 +33,7 @@ HEAD_BYTES = 512  # of a file, that tell its format
 
 _RIFF_HEADER = 30  # bytes, up to the size of a WebP's first frame
 _VP8_SIZE_MASK = 0x3FFF
+_WEBP_METADATA = 0x0C  # flags of a VP8X chunk: there is EXIF, there is XMP
 _GIF_FRAME, _GIF_EXTENSION = 0x2C, 0x21
 
 # As PIL calls them, with the module that has PIL's reader.
@@ -108,6 +110,19 @@ def size_before_opening(encoded: bytes | memoryview) -> tuple[int, int] | None:
     if encoded[:4] == b"RIFF":
         return _webp_size(bytes(encoded[:_RIFF_HEADER]))
     return _gif_size(encoded) if encoded[:4] == b"GIF8" else None
+
+
+def webp_tells_more(encoded: bytes | memoryview) -> bool:
+    """Tell whether a WebP may have EXIF or XMP, or says no size in its first chunk: PIL knows then."""
+    head = bytes(encoded[:_RIFF_HEADER])
+    match head[12:16]:
+        case b"VP8X":
+            return len(head) < _RIFF_HEADER or bool(head[20] & _WEBP_METADATA)
+        case b"VP8L":
+            return head[20:21] != b"\x2f"
+        case b"VP8 ":
+            return head[23:26] != b"\x9d\x01\x2a"
+    return True
 
 
 def open_picture(encoded: bytes | memoryview) -> ImageFile:
