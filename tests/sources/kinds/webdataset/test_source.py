@@ -88,7 +88,8 @@ def test_the_path_of_an_image_is_its_file_name(tmp_path: Path) -> None:
     packed(tmp_path / "x.tar", tmp_path / "ds", missing=Missing.NULL)
     with pa.OSFile(toolkit.open(tmp_path / "ds").files[0]) as file:
         table = pa.ipc.open_file(file).read_all()
-    assert table.schema.names == ["__key__", "__digest__", "image", "c_jpg"]
+    derived = [f"__{of}.{what}__" for of in ("image", "c_jpg") for what in ("height", "width", "orientation", "format")]
+    assert table.schema.names == ["__key__", "__digest__", *derived, "image", "c_jpg"]
     assert table["image"].to_pylist() == [{"bytes": JPEG, "path": "a.JPG"}, None]
     assert table["c_jpg"].to_pylist() == [None, {"bytes": JPEG, "path": "b.c.jpg"}]
     assert table["__key__"].to_pylist() == ["d/e/a", "d/e/b"]
