@@ -31,11 +31,13 @@ from toolkit.format.schema import (
     Column,
     Kind,
     arrow_schema,
+    derived_of,
     image_column,
     label_column,
 )
 from toolkit.format.shard import ShardWriter
 from toolkit.format.tables import encode_label_table, encode_schema_table, sha256
+from toolkit.pack.derive import Deriver
 from toolkit.pack.job import OnExisting, PackJob, PackResult
 from toolkit.pack.run import pack
 from toolkit.storage.local import LocalStore
@@ -77,13 +79,20 @@ def _commit_samples(
     *,
     classes: tuple[str, ...] = ("cat", "dog"),
     batch_body_bytes: int = BATCH_BODY_BYTES,
+    derive: bool = False,
     **changes: Any,
 ) -> str:
-    """Commit splits of shards of samples with the columns `image` and `label`; `changes` go to the Manifest."""
+    """Commit splits of shards of samples with the columns `image` and `label`; `changes` go to the Manifest.
+
+    `derive`: with the columns that are derived of images.
+    """
     columns = (image_column("image"), label_column("label", sha256(encode_label_table(classes))))
     types = {"image": IMAGE_TYPE, "label": pa.int64()}
-    schema = arrow_schema(columns, types, {"label": classes})
-    rows = {name: [[rows_of(schema, samples)] for samples in shards] for name, shards in splits.items()}
+    plain = arrow_schema(columns, types, {"label": classes})
+    derived = derived_of(columns) if derive else ()
+    deriver, schema = Deriver(columns, derived), arrow_schema(columns, types, {"label": classes}, derived)
+    rows = {name: [[deriver.added(rows_of(plain, samples))] for samples in shards] for name, shards in splits.items()}
+    changes = {"derived": derived, **changes}
     return commit_columns(
         root, rows, columns, schema, {"label": classes}, batch_body_bytes=batch_body_bytes, changes=changes
     )
