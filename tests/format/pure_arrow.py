@@ -278,6 +278,8 @@ class Values:
             (item,) = field.children
             self.empty_items += (stop - start) * item.empty
             need(self.empty_items <= MOST_EMPTY_ITEMS, "value", "more items that take no bytes than a batch may have")
+            if item.width:
+                self._take(item.data, start * item.width, stop * item.width)  # one read for all of them
             return [self.value(item, i) for i in range(start, stop)]
         if field.kind in BYTES:
             found = self._take(field.data, *self.ends(field, row))

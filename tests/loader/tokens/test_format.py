@@ -73,4 +73,5 @@ def test_a_tokenizer_is_kept_with_the_versions_that_name_it(tmp_path: Path) -> N
     with pa.memory_map(str(table)) as file:
         kept = pa.ipc.open_file(file).read_all().column("file").to_pylist()
     assert kept == [(tmp_path / "tokenizer.json").read_bytes()]
+    assert PureReader(tmp_path / "ds").tokenizer("tokens") == kept[0]
     assert gc(str(tmp_path / "ds")).files == ()
