@@ -213,17 +213,18 @@ class Shard:
 
     def encoded(self, form: Form | None = None) -> tuple[bytes, dict[str, Any]]:
         """Return the file and its row of the shard table, heads and tokens of it by the form."""
-        front, nonbody, told = _MAGIC + self.schema, hashlib.sha256(), []
-        data = bytearray(front)
-        nonbody.update(front)
+        data, told = bytearray(_MAGIC + self.schema), []
         for batch in self.batches:
             told.append(batch.told(form or Form(), len(data)))
-            head = batch.encoded()
-            data += head + batch.body
-            nonbody.update(head)
+            data += batch.encoded() + batch.body
         footer = footer_of(self.schema, told) if self.footer is None else self.footer
         data += _END + footer
-        nonbody.update(_END + footer)
+        nonbody, at = hashlib.sha256(), 0
+        for one in told:  # as the table says, be it true or not
+            body = one["offset"] + one["metadata_bytes"]
+            nonbody.update(data[at:body])
+            at = body + one["body_bytes"]
+        nonbody.update(data[at:])
         line = {
             "path": self.path,
             "rows": sum(one["rows"] for one in told),

@@ -337,15 +337,16 @@ class PureReader:
         need("message" in skip or good, "message", f"{where} has another sha256")
         with decoding("arrow", where):
             found, batch = message(head, RECORD_BATCH)
-            buffers = places(batch, size, self.schema.buffers)
             ids = [field.children[0] for field in self.tokens]
-            for said, value, what in (
-                (batch.number(0, "q"), line["rows"], "rows"),
-                (found.number(3, "q"), size, "body bytes"),
-                (sum(buffers[item.data][1] // item.width for item in ids), line["tokens"], "tokens"),
-                (head_end(self.large, buffers, size), line["head_bytes"], "bytes of head"),
-            ):
-                need(said == value, "message", f"{where} has {said} {what}, its shard table says {value}")
+
+            def same(said: int, key: str) -> None:
+                need(said == line[key], "message", f"{where} has {said} {key}, its shard table says {line[key]}")
+
+            same(batch.number(0, "q"), "rows")
+            same(found.number(3, "q"), "body_bytes")
+            buffers = places(batch, size, self.schema.buffers)
+            same(sum(buffers[item.data][1] // item.width for item in ids), "tokens")
+            same(head_end(self.large, buffers, size), "head_bytes")
             for field in (self.schema[KEY], self.schema[DIGEST], *self.tokens, *ids):
                 need(buffers[field.validity][1] == 0, "message", f"{where} has nulls in {field.name}")
             metadata = {pair.text(0): pair.text(1) for pair in found.tables(4)}

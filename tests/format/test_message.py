@@ -60,6 +60,13 @@ def test_what_format_1_has_not_is_refused() -> None:
         BatchMessage(schema)
 
 
+@pytest.mark.parametrize("length", [-8, -1, 1, 8])
+def test_a_message_is_as_long_as_it_says(length: int) -> None:
+    """Bytes of a body behind it, hashed with it, would be no body's."""
+    with pytest.raises(ValueError, match="no encapsulated message"):
+        BatchMessage((GOOD + bytes(8))[: len(GOOD) + length])
+
+
 def parses_or_refuses(data: bytes) -> None:
     with contextlib.suppress(ValueError):
         message = BatchMessage(data)

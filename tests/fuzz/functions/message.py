@@ -55,7 +55,7 @@ def _number(data: bytes, at: int | None) -> int:
 
 def _expected(message: bytes) -> tuple[int, int, list[list[int]], dict[str, bytes]]:
     marker, length = _at("<Ii", message, 0)
-    if marker != 0xFFFFFFFF or not 8 <= length <= len(message) - 8:
+    if marker != 0xFFFFFFFF or not 8 <= length == len(message) - 8:
         raise ValueError
     data = message[8 : 8 + length]
     table = _at("<I", data, 0)[0]

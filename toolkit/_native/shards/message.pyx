@@ -95,7 +95,7 @@ cdef bytes _string(const _Flat *flat, int64_t at):
 
 
 cdef class BatchMessage:
-    """An encapsulated record batch message: 0xFFFFFFFF, int32 length, flatbuffer. Immutable.
+    """An encapsulated record batch message: 0xFFFFFFFF, int32 length, and so many bytes of a flatbuffer. Immutable.
 
     Attributes:
         rows: Rows of the batch.
@@ -123,7 +123,7 @@ cdef class BatchMessage:
         if size >= 8:
             memcpy(&marker, data, 4)
             memcpy(&length, data + 4, 4)
-        if size < 8 or marker != 0xFFFFFFFF or length < 8 or length > size - 8:
+        if size < 16 or marker != 0xFFFFFFFF or length != size - 8:
             raise ValueError("no encapsulated message")
         flat.data, flat.size = data + 8, length
         cdef int64_t table = _word(&flat, 0)
