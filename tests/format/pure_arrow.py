@@ -143,6 +143,8 @@ class Type:
         self.children = [Type(child, numbers, depth + 1) for child in field.tables(5)]
         self.data = next(numbers) if leaf else None
         need(self.kind not in LISTS or len(self.children) == 1, "arrow", f"{self.name} is a list without an item")
+        names = [child.name for child in self.children]
+        need(len(set(names)) == len(names), "arrow", f"two fields of {self.name} have one name")
         if self.kind in (NULL, STRUCT, FIXED_BINARY):
             self.empty = self.width == 0 and all(child.empty for child in self.children)
         elif self.kind == FIXED_LIST:

@@ -49,7 +49,8 @@ BATCH |= {"rows": "int64", "tokens": "int64", "metadata_sha256": SHA256}
 
 # The types of each kind of column. A kind that is not here is read by its Arrow type, whatever that is.
 KINDS = {
-    "image": r"struct<bytes: binary, path: utf8>",
+    "image keep": r"struct<bytes: binary, path: utf8>",
+    "image jpeg": r"struct<bytes: binary, path: utf8>",
     "image raw": r"struct<pixels: large_binary, height: int32, width: int32, channels: int8>",
     "label": r"int64",
     "text": r"utf8|large_utf8",
@@ -129,7 +130,7 @@ def shard_rows(data: bytes) -> list[dict]:
         for j, batch in enumerate(shard["batches"]):
             here = f"record batch {j} of {where}"
             need(batch is not None and None not in map(batch.get, BATCH), "table", f"a value is missing in {here}")
-            for key, most in (("rows", MOST_ROWS), ("body_bytes", MOST_BYTES), ("tokens", MOST_BYTES)):
+            for key, most in (("rows", MOST_ROWS), ("body_bytes", MOST_BYTES), ("tokens", MOST_ROWS)):
                 number(batch[key], most, f"{key} of {here}", "table")
             number(batch["head_bytes"], batch["body_bytes"], f"head_bytes of {here}", "table")
             aligned = batch["offset"] % 8 == 0 and batch["metadata_bytes"] % 8 == 0
@@ -254,8 +255,12 @@ class PureReader:
         for name, column in self.columns.items():
             need(bool(name) and not name.startswith("__"), "manifest", f"a column has the name {name!r}")
             field, kind = self.schema[name], column["kind"]
-            types = KINDS.get("image raw" if kind == "image" and column.get("encoding") == "raw" else kind)
-            fits = types is None or re.fullmatch(types, str(field)) is not None
+            if kind == "image":
+                encoding = column["encoding"]
+                known = re.fullmatch(r"keep|raw|jpeg:([1-9]\d?|100)", encoding, re.ASCII) is not None
+                need(known, "manifest", f"column {name} has the encoding {encoding!r}")
+                kind = f"image {encoding.partition(':')[0]}"
+            fits = kind not in KINDS or re.fullmatch(KINDS[kind], str(field)) is not None
             need(fits, "table", f"column {name} is of kind {kind}, its type {field}")
             groups[group(kind, field)].append(name)
         order = [KEY, DIGEST, *groups[2], *groups[3], *self.derived, *groups[4]]
@@ -275,7 +280,7 @@ class PureReader:
         number(split["rows"], MOST_ROWS, f"rows of {where}")
         number(split["bytes"], MOST_BYTES, f"bytes of {where}")
         for i, ref in enumerate(split["tables"]):
-            for key, most in (("rows", MOST_ROWS), ("bytes", MOST_BYTES), ("tokens", MOST_BYTES)):
+            for key, most in (("rows", MOST_ROWS), ("bytes", MOST_BYTES), ("tokens", MOST_ROWS)):
                 number(ref[key], most, f"{key} of table {i} of {where}")
             number(ref["shards"], MOST_SHARDS, f"shards of table {i} of {where}")
             number(ref["batches"], MOST_ROWS, f"batches of table {i} of {where}")
