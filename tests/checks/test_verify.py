@@ -11,6 +11,8 @@ import pyarrow as pa
 import pytest
 from command import program
 from crafted import Batch, Crafted, Shard
+from format.pure_arrow import Damaged
+from format.pure_reader import PureReader
 
 import toolkit
 from toolkit.checks.inspect import inspect
@@ -124,21 +126,22 @@ def test_tokens_that_are_none(tokens: Crafted, tmp_path: Path, place: int, value
 
 
 def test_more_tokens_than_the_table_says(tokens: Crafted, tmp_path: Path) -> None:
-    tokens.shard().tokens += 1
+    tokens.batch().line["tokens"] = 52
     tokens.write(tmp_path / "crafted")
     (finding,) = full(tmp_path / "crafted").findings
-    assert "it holds 51 tokens, its shard table says 52" in finding.message
+    assert finding.place == "record batch 0"
+    assert "51 tokens, its shard table says 52" in finding.message
 
 
 @pytest.mark.parametrize("said", [0, 8, 50])
 def test_documents_of_more_tokens_than_the_table_says(tokens: Crafted, tmp_path: Path, said: int) -> None:
-    tokens.shard().tokens = said
+    tokens.batch().line["tokens"] = said
     tokens.write(tmp_path / "crafted")
     ended = program("inspect", tmp_path / "crafted")
     assert ended.code == 4
-    assert f"its documents hold 51 tokens, its shard table says {said}" in ended.err
+    assert f"51 tokens, its shard table says {said}" in ended.err
     if said:
-        with pytest.raises(CorruptShardError, match="its documents hold 51 tokens"):
+        with pytest.raises(CorruptShardError, match=f"51 tokens, its shard table says {said}"):
             list(toolkit.open(tmp_path / "crafted").tokens(seq_len=8, batch_size=2, pack="best"))
 
 
@@ -148,6 +151,8 @@ def test_documents_that_leave_tokens_out(tokens: Crafted, tmp_path: Path, offset
     batch.put(len(batch.buffers) - 3, np.array(offsets, "<i8"))
     tokens.write(tmp_path / "crafted")
     assert full(tmp_path / "crafted").findings
+    with pytest.raises(Damaged, match=r"^(value|digest): "):
+        list(PureReader(tmp_path / "crafted").samples("train"))
     stream = toolkit.open(tmp_path / "crafted").tokens
     with pytest.raises(CorruptShardError, match="offsets point outside"):
         list(stream(seq_len=16, batch_size=2, pack="best"))

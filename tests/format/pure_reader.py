@@ -378,6 +378,13 @@ class PureReader:
                 need(whole and len(value["pixels"]) == size, "value", f"pixels of column {name} of {where}")
         return sample
 
+    def _run(self, values: Values, where: str) -> None:
+        """Documents of a record batch lie one behind the other: of its tokens none is left out."""
+        for field in self.tokens if values.rows else ():
+            first, last = values.ends(field, 0)[0], values.ends(field, values.rows - 1)[1]
+            held = values.buffers[field.children[0].data][1] // field.children[0].width
+            need((first, last) == (0, held), "value", f"tokens {first} to {last} of {held} in {where}")
+
     # --- reading
 
     def find(self, split: str, row: int) -> tuple[dict, Values, int]:
@@ -422,6 +429,7 @@ class PureReader:
             for i, line in enumerate(shard["batches"]):
                 values = self._batch(shard, i, lambda start, stop, data=data: data[start:stop], skip)
                 values.read(0, line["body_bytes"])  # every chunk, padding too
+                self._run(values, f"record batch {i} of {path}")
                 for at in range(line["rows"]):
                     where = f"row {row} of split {split}, in record batch {i} of {path}"
                     raw = self._raw(values, at, [field.name for field in self.schema.columns], where)

@@ -308,8 +308,12 @@ class _SplitCheck:
         records: pa.RecordBatch,
         checks: Mapping[str, Callable[[pa.StructScalar], str | None]],
     ) -> Iterator[Finding]:
-        first = self.dataset.index.batch(batch).start
+        info = self.dataset.index.batch(batch)
+        first, where = info.start, f"record batch {info.number}"
         keys = records.column(KEY).to_pylist()
+        left_out = self._full.tokens_fault(records, info.tokens) if self._full else None
+        if left_out is not None:
+            yield self._finding(shard, where, f"shard {reader.path}, {where}: {left_out}")
         for fault in self._full.look(records, first) if self._full else ():
             row, key = first + fault.row, keys[fault.row]
             yield self._finding(shard, "sample", f"{self._where(reader, row, key)}: {fault.what}", row, key)

@@ -82,6 +82,12 @@ class SampleChecks:
         with self._lock:
             self.rows += records.num_rows
 
+    def tokens_fault(self, records: pa.RecordBatch, tokens: int) -> str | None:
+        """Compare the documents of a record batch with its tokens: they are one run, which leaves none out."""
+        documents = [value_offsets(records.column(name)) for name in self._tokens]
+        held = sum(int(ends[-1] - ends[0]) for ends in documents)
+        return None if held == tokens else f"its documents hold {held} tokens, its shard table says {tokens}"
+
     def labels_fault(self, column: str, counts: LabelCounts) -> str | None:
         """Compare what was counted of a label column with what the manifest says."""
         seen = self._labels[column]
