@@ -61,6 +61,8 @@ KINDS = {
     "tokens": r"large_list<uint16>|large_list<uint32>",
 }
 
+DERIVED = {"height": "int32", "width": "int32", "orientation": "int8", "format": "utf8"}  # of images, version 1
+
 
 def number(value: object, most: int, what: str, layer: str = "manifest") -> int:
     need(type(value) is int and 0 <= value <= most, layer, f"{what} is {value!r}, not a number from 0 to {most}")
@@ -265,6 +267,10 @@ class PureReader:
             groups[group(kind, field)].append(name)
         order = [KEY, DIGEST, *groups[2], *groups[3], *self.derived, *groups[4]]
         need(names == order, "table", f"columns of shards in the order {names}, not {order}")
+        for name, one in zip(self.derived, self.manifest["derived"], strict=True):
+            if self.columns[one["of"]]["kind"] == "image" and one["version"] == 1:
+                found = str(self.schema[name])
+                need(DERIVED.get(one["what"], found) == found, "table", f"derived column {name} has the type {found}")
         own = [str(field) + " null" * field.nullable for field in self.schema.columns[:2]]
         need(own == ["utf8", "fixed_size_binary(16)"], "table", f"types of {KEY} and {DIGEST}: {own}")
         self.large = [self.schema[name] for name in groups[4]]
