@@ -389,6 +389,12 @@ def test_table_files_of_another_form(crafted: Crafted, root: Path, edit: Callabl
         refused(crafted, root, "can't be read")
 
 
+@pytest.mark.parametrize("name", [b"nonbody_sha256", b"head_bytes", b"path"])
+def test_a_name_in_a_table_that_is_not_utf8(crafted: Crafted, root: Path, name: bytes) -> None:
+    crafted.splits["train"][0].edit = lambda data: data.replace(name, b"\x90" + name[1:])
+    refused_with_its_table(crafted, root, "can't be read: 'utf-8' codec")
+
+
 # --- the schema table -------------------------------------------------------------------------------------------
 
 

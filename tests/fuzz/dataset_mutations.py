@@ -155,7 +155,7 @@ def _split_sums(crafted: Crafted, rng: Generator) -> str:
 
 def _reference(crafted: Crafted, rng: Generator) -> str:
     table = _pick(rng, _pick(rng, list(crafted.splits.values())))
-    key = _pick(rng, ["sha256", "shards", "rows"])
+    key = _pick(rng, ["sha256", "shards", "batches", "rows", "bytes", "tokens"])
     table.ref[key] = _pick(rng, TEXTS) if key == "sha256" else _number(rng, 3)
     return f"{key} = {table.ref[key]!r}"
 
@@ -169,15 +169,16 @@ def _shard_line(crafted: Crafted, rng: Generator) -> str:
     elif key.endswith("sha256"):
         shard.line[key] = bytes(32)
     else:
-        shard.line[key] = _within(_number(rng, shard.tokens or 10), 64)
+        shard.line[key] = _within(_number(rng, 10), 64)
     return f"{key} = {shard.line[key]!r}"
 
 
 def _batch_line(crafted: Crafted, rng: Generator) -> str:
     batch = _batch(crafted, rng)
-    key = _pick(rng, ["offset", "metadata_bytes", "body_bytes", "rows"])
-    old = {"rows": batch.rows, "body_bytes": len(batch.body)}.get(key, 500)
-    batch.line[key] = _within(_number(rng, old), 32 if key == "metadata_bytes" else 64)
+    key = _pick(rng, ["offset", "metadata_bytes", "head_bytes", "body_bytes", "rows", "tokens", "metadata_sha256"])
+    old = {"rows": batch.rows, "tokens": batch.rows, "body_bytes": len(batch.body)}.get(key, 500)
+    number = _within(_number(rng, old), 32 if key == "metadata_bytes" else 64)
+    batch.line[key] = rng.bytes(32) if key == "metadata_sha256" else number
     return f"{key} = {batch.line[key]}"
 
 
@@ -288,9 +289,16 @@ def _schema_fields(crafted: Crafted, rng: Generator) -> str:
             crafted.set_schema(crafted.schema.append(field))
             return f"{field.name} twice"
     crafted.set_schema(crafted.schema.set(at, field.with_name(name)))
-    if rng.random() < 0.5 and at > 1:
-        crafted.manifest["columns"][at - 2]["name"] = name
+    if rng.random() < 0.5:
+        for column in crafted.manifest["columns"]:
+            column["name"] = name if column["name"] == field.name else column["name"]
     return f"{field.name} is called {name[:40]!r}"
+
+
+def _schema_order(crafted: Crafted, rng: Generator) -> str:
+    names = rng.permutation(crafted.schema.names).tolist()
+    crafted.set_schema(pa.schema([crafted.schema.field(name) for name in names], crafted.schema.metadata))
+    return f"columns in the order {names}"
 
 
 def _schema_metadata(crafted: Crafted, rng: Generator) -> str:
@@ -373,6 +381,6 @@ MUTATIONS: list[Callable[[Crafted, Generator], str]] = [
     _manifest, _manifest, _manifest, _split_sums, _reference, _shard_line, _shard_line, _batch_line, _batch_line,
     _batch_rows, _batch_rows, _node, _buffer_place, _buffer_place, _offsets, _offsets, _offsets, _offsets,
     _buffer_bytes, _buffer_bytes, _buffer_swap, _buffer_count, _sums, _message, _message, _schema, _schema, _schema,
-    _schema_deep, _schema_fields, _schema_metadata, _kind, _kind, _table, _table_bytes, _table_bytes, _rearrange,
-    _footer, _keys,
+    _schema_deep, _schema_fields, _schema_order, _schema_metadata, _kind, _kind, _table, _table_bytes, _table_bytes,
+    _rearrange, _footer, _keys,
 ]  # fmt: skip

@@ -207,6 +207,7 @@ def _decode(data: bytes, schema: pa.Schema, name: str) -> pa.Table:
         _check_batches(data)
         table = pa.ipc.open_file(pa.py_buffer(data)).read_all()
         table.validate(full=True)
+        _check_texts(table.schema)
     except (pa.ArrowException, ValueError, OSError) as error:
         raise CorruptTableError(f"table {name} can't be read: {error}") from error
     if not _holds(list(table.schema), list(schema)):
