@@ -102,6 +102,16 @@ def test_any_word_replaced(changes: list[tuple[int, int]]) -> None:
     parses_or_refuses(bytes(data))
 
 
+@pytest.mark.parametrize("start", [-8, -(2**63), 2**62, 2**63 - 8])
+def test_a_buffer_of_the_head_that_begins_nowhere(start: int) -> None:
+    """With a start far below 0, the room behind it wrapped around."""
+    where = BatchMessage(GOOD).buffers[1].tobytes()
+    assert GOOD.count(where) == 1
+    message = BatchMessage(GOOD.replace(where, start.to_bytes(8, "little", signed=True) + where[8:]))
+    assert message.buffers[1, 0] == start
+    assert message.places_fault(np.empty(0, np.int32), 3, message.body_bytes) == "a buffer of its head lies behind it"
+
+
 LETTERS = st.text("Ab9+/=-\n", max_size=12).map(str.encode)
 
 

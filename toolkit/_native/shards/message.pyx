@@ -170,7 +170,7 @@ cdef class BatchMessage:
             if places[i, 0] % _ALIGNMENT:
                 return f"a buffer at no multiple of {_ALIGNMENT} bytes"
         for i in range(head):
-            if places[i, 0] > head_bytes or places[i, 1] > head_bytes - places[i, 0]:
+            if places[i, 0] < 0 or places[i, 0] > head_bytes or places[i, 1] > head_bytes - places[i, 0]:
                 return "a buffer of its head lies behind it"
         for i in range(empty.shape[0]):
             if empty[i] < 0 or empty[i] >= places.shape[0]:
