@@ -67,6 +67,12 @@ def test_a_message_is_as_long_as_it_says(length: int) -> None:
         BatchMessage((GOOD + bytes(8))[: len(GOOD) + length])
 
 
+def test_an_older_version_of_metadata_is_refused() -> None:
+    old = message_of(BATCH, metadata_version=pa.ipc.MetadataVersion.V4)
+    with pytest.raises(ValueError, match="another version than 5"):
+        BatchMessage(old)
+
+
 def parses_or_refuses(data: bytes) -> None:
     with contextlib.suppress(ValueError):
         message = BatchMessage(data)

@@ -119,7 +119,7 @@ def verify(
     for one in datasets.values():
         for _ in one.index.tables():  # also one that is said to have no shards, so that none of them would ask for it
             pass
-    keys = KeyLog() if full else None
+    keys = KeyLog({name: len(one) for name, one in datasets.items()}) if full else None
     most = max_pixels if decode else None
     derived = DerivedChecks(version.manifest.columns, version.manifest.derived)
     checks = [_SplitCheck(one, keys, derived, most, cancelled) for one in datasets.values()]

@@ -5,8 +5,8 @@ The bytes are those that were packed; here it is asked whether they are what the
 
 from __future__ import annotations
 
-import bisect
 import contextlib
+import itertools
 import os
 import threading
 from collections import Counter
@@ -17,6 +17,7 @@ from typing import Self
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from toolkit.checks.verify_derived import DerivedChecks
 from toolkit.errors import StorageError
@@ -123,10 +124,13 @@ class KeyLog:
     Owns a temporary folder until the `with` block ends.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, rows: Mapping[str, int]) -> None:
+        """`rows`: of each split of the version, in their order."""
+        ends = itertools.accumulate(rows.values(), initial=0)
+        self._bases = dict(zip(rows, ends, strict=False))
         self._lock = threading.Lock()
         self._starts = [0]
-        self._places: list[tuple[str, int]] = []  # split and row of the first key of each run
+        self._firsts: list[int] = []  # row of the version of the first key of each run
         with contextlib.ExitStack() as opened:
             self._folder = opened.enter_context(scratch_folder(prefix="toolkit-verify-"))
             self._path = os.path.join(self._folder, "keys")
@@ -147,18 +151,35 @@ class KeyLog:
         data = b"".join(map(key_hash, keys))
         with self._lock, storage_errors("write", self._path):
             self._file.write(data)
-            self._places.append((split, first_row))
+            self._firsts.append(self._bases[split] + first_row)
             self._starts.append(self._starts[-1] + len(keys))
 
     def repeats(self) -> Iterator[tuple[str, int, str, int]]:
-        """Yield split and row of a key that came before, and split and row where it did. Raises StorageError."""
+        """Yield split and row of a key that an earlier row has, and split and row of the first that has it.
+
+        Earlier by the order of splits and rows, whichever thread came first. Raises StorageError.
+        """
         with storage_errors("write", self._path):
             self._file.flush()
         found = find_repeats([self._path], self._folder)
-        for row, first in zip(found.rows.tolist(), found.firsts.tolist(), strict=True):
-            yield *self._place(row), *self._place(first)
+        # Threads log in any order: which row is a key's first follows from its place in the version.
+        firsts = np.unique(found.firsts)
+        keys = np.concatenate([found.firsts, firsts])
+        rows = self._in_version(np.concatenate([found.rows, firsts]))
+        order = np.lexsort((rows, keys))
+        keys, rows = keys[order], rows[order]
+        begins = np.flatnonzero(np.diff(keys, prepend=-1))
+        earliest = np.repeat(rows[begins], np.diff(begins, append=len(rows)))
+        again = np.flatnonzero(rows != earliest)
+        for i in again[np.argsort(rows[again])].tolist():
+            yield *self._place(int(rows[i])), *self._place(int(earliest[i]))
 
-    def _place(self, number: int) -> tuple[str, int]:
-        run = bisect.bisect_right(self._starts, number) - 1
-        split, first_row = self._places[run]
-        return split, first_row + number - self._starts[run]
+    def _in_version(self, logged: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the rows of the version, counted over its splits, of keys as they were logged."""
+        runs = np.searchsorted(self._starts, logged, side="right") - 1
+        return np.array(self._firsts, np.int64)[runs] + logged - np.array(self._starts, np.int64)[runs]
+
+    def _place(self, row: int) -> tuple[str, int]:
+        """Return the split of a row of the version, and its row there."""
+        name = next(name for name in reversed(self._bases) if self._bases[name] <= row)
+        return name, row - self._bases[name]

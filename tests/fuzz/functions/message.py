@@ -59,6 +59,9 @@ def _expected(message: bytes) -> tuple[int, int, list[list[int]], dict[str, byte
         raise ValueError
     data = message[8 : 8 + length]
     table = _at("<I", data, 0)[0]
+    version_at = _field(data, table, 0)
+    if version_at is None or _at("<H", data, version_at)[0] != 4:
+        raise ValueError
     type_at, header_at = _field(data, table, 1), _field(data, table, 2)
     if header_at is None or type_at is None or _at("<B", data, type_at)[0] != 3:
         raise ValueError

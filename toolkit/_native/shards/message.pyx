@@ -14,6 +14,7 @@ import numpy as np
 
 cdef enum:
     _RECORD_BATCH = 3  # MessageHeader.RecordBatch
+    _VERSION_5 = 4  # MetadataVersion.V5
     _MOST_PAIRS = 64  # of custom metadata; each may name the same long text as all others
     _ALIGNMENT = 8
 
@@ -119,6 +120,7 @@ cdef class BatchMessage:
         cdef const uint8_t *data = <const uint8_t *>PyBytes_AS_STRING(message)
         cdef uint32_t marker
         cdef int32_t length
+        cdef uint16_t version = 0
         cdef int64_t[:, ::1] places
         if size >= 8:
             memcpy(&marker, data, 4)
@@ -127,6 +129,12 @@ cdef class BatchMessage:
             raise ValueError("no encapsulated message")
         flat.data, flat.size = data + 8, length
         cdef int64_t table = _word(&flat, 0)
+        at = _field(&flat, table, 0)
+        if at >= 0:
+            _inside(&flat, at, 2)
+            memcpy(&version, flat.data + at, 2)
+        if version != _VERSION_5:
+            raise ValueError("metadata of another version than 5")
         at = _field(&flat, table, 1)
         batch = _field(&flat, table, 2)
         if at < 0 or batch < 0:
