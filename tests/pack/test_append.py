@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
-from crafted import commit_by_hand
+from crafted import Batch, Crafted, commit_by_hand
 from pictures import encode, make_folder, picture
 
 import toolkit
@@ -26,7 +28,8 @@ def first(tmp_path: Path) -> Path:
 
 
 def more(tmp_path: Path, classes: dict[str, int]) -> Path:
-    """A second source whose keys differ from the first one's."""
+    """A second source whose keys differ from the first one's; made anew."""
+    shutil.rmtree(tmp_path / "two", ignore_errors=True)
     make_folder(tmp_path / "two", classes)
     for path in sorted((tmp_path / "two").rglob("*.jpg")):
         path.rename(path.with_name(f"new-{path.name}"))
@@ -61,6 +64,67 @@ def test_what_only_a_newer_toolkit_knows_is_not_lost(first: Path, tmp_path: Path
     with pytest.raises(FormatError, match=message):
         pack(append(more(tmp_path, {"train/bee": 3}), first))
     assert toolkit.open(first, split="train").pin == pin
+
+
+def refused_as_it_is(crafted: Crafted, root: Path, tmp_path: Path, says: str) -> None:
+    """It is a good dataset, nothing is appended to it, and it stays what it was."""
+    crafted.write(root)
+    before = list(toolkit.open(root, split="train"))
+    assert verify(root, full=True, jobs=1).findings == ()
+    pin = toolkit.open(root, split="train").pin
+    with pytest.raises(UsageError, match=says):
+        pack(append(more(tmp_path, {"train/bee": 3}), root))
+    assert toolkit.open(root, split="train").pin == pin
+    assert list(toolkit.open(root, split="train")) == before
+
+
+@pytest.mark.parametrize("name", ["label", "__image.width__"])
+def test_columns_that_are_never_null_are_not_appended_to(first: Path, tmp_path: Path, name: str) -> None:
+    """Shards have one schema, and those that would come say that there may be nulls."""
+    crafted = Crafted.of(first)
+    at = crafted.schema.get_field_index(name)
+    crafted.set_schema(crafted.schema.set(at, crafted.schema.field(at).with_nullable(False)))
+    says = (
+        rf"column '{name}' is int\d+, never null, in the dataset.s shards and would be int\d+, null where.*: an append"
+    )
+    refused_as_it_is(crafted, tmp_path / "crafted", tmp_path, says)
+
+
+def with_schema(crafted: Crafted, schema: pa.Schema, column: pa.Array | None = None) -> None:
+    """Give every record batch these columns, of those that it has and `column` for a new one."""
+    for tables in crafted.splits.values():
+        for shard in [shard for table in tables for shard in table.shards]:
+            made = []
+            for records in (batch.records(crafted.schema) for batch in shard.batches):
+                known = dict(zip(records.schema.names, records.columns, strict=True))
+                if column is not None:
+                    known |= {name: column[: len(records)] for name in schema.names if name not in known}
+                arrays = [known[name] for name in schema.names]
+                made.append(Batch.of(pa.RecordBatch.from_arrays(arrays, schema=schema)))
+            shard.batches = made
+    crafted.set_schema(schema)
+
+
+def test_other_derived_columns_are_not_appended_to(first: Path, tmp_path: Path) -> None:
+    crafted = Crafted.of(first)
+    schema = crafted.schema
+    at = schema.names.index("image")
+    said = {"of": "image", "what": "odd", "version": 1, "arrow_type": "int32"}
+    crafted.manifest["derived"].append(said)
+    with_schema(crafted, schema.insert(at, pa.field("__image.odd__", pa.int32())), pa.array(range(100), pa.int32()))
+    refused_as_it_is(
+        crafted, tmp_path / "crafted", tmp_path, r"the dataset has .*__image\.odd__ \(int32, version 1\), and"
+    )
+
+    crafted = Crafted.of(first)
+    crafted.manifest["derived"] = []
+    kept = [name for name in schema.names if not name.startswith("__image.")]
+    with_schema(crafted, pa.schema([schema.field(name) for name in kept], schema.metadata))
+    refused_as_it_is(crafted, tmp_path / "crafted", tmp_path, r"the dataset has no derived columns, and .* would write")
+
+    crafted = Crafted.of(first)
+    crafted.manifest["derived"][1]["version"] = 2
+    refused_as_it_is(crafted, tmp_path / "crafted", tmp_path, r"__image\.width__ \(int32, version 2\)")
 
 
 def test_ids_never_move_and_new_classes_come_behind_when_allowed(first: Path, tmp_path: Path) -> None:

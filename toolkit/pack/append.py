@@ -94,6 +94,19 @@ class Base:
                 "dataset of its own"
             )
 
+    def check_schema(self, schema: pa.Schema) -> None:
+        """Raise UsageError unless the shards of the dataset have that schema: what is appended is written by it.
+
+        check_columns() has seen that the columns are the same. Metadata may differ: class names are in it.
+        """
+        for mine, theirs in zip(self.schema, schema, strict=True):
+            if not mine.equals(theirs):
+                raise UsageError(
+                    f"column {mine.name!r} is {_field_text(mine)} in the dataset's shards and would be "
+                    f"{_field_text(theirs)} in those that this version of toolkit writes: an append needs the same. "
+                    "Append with what packed it, or pack a dataset of its own"
+                )
+
     def write_key_hashes(self, path: str) -> None:
         """Write the 128-bit hash of every key, read with all checks, to a file.
 
@@ -160,6 +173,10 @@ def _tokens_text(encoding: TokenEncoding | None) -> str:
 def _derived_text(derived: Sequence[Derived]) -> str:
     names = [f"{one.name} ({one.arrow_type}, version {one.version})" for one in derived]
     return f"the derived columns {', '.join(names)}" if names else "no derived columns"
+
+
+def _field_text(field: pa.Field) -> str:
+    return f"{field.type}, {'null where a value is missing' if field.nullable else 'never null'},"
 
 
 def _facts(column: Column, dtype: pa.DataType) -> tuple[str, str, str | None]:

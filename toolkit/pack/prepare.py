@@ -79,13 +79,16 @@ def prepare(
     survey = shaper.survey
     columns = _with_label_tables(survey)
     derived = derived_of(columns)
+    schema = arrow_schema(columns, survey.types, survey.classes, derived)
+    if base is not None:
+        base.check_schema(schema)
     options = _shaping_options(job, survey, kind)
     return Prepared(
         base=base,
         shaper=shaper,
         columns=columns,
         derived=derived,
-        schema=arrow_schema(columns, survey.types, survey.classes, derived),
+        schema=schema,
         options=options,
         asked={
             **journal_options(job, options),
