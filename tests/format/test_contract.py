@@ -111,7 +111,6 @@ def test_numbers_of_a_table_that_can_not_be(crafted: Crafted, root: Path, key: s
 @pytest.mark.parametrize(
     ("key", "value", "says"),
     [
-        ("shards", 0, r"it has \d+ shards, the manifest says 0"),
         ("shards", 1, r"it has \d+ shards, the manifest says 1"),
         ("shards", 4096, r"it has \d+ shards, the manifest says 4096"),
         ("batches", 0, r"it has \d+ record batches, the manifest says 0"),

@@ -37,11 +37,11 @@ COLUMNS = (image_column("image"), label_column("été", HASH))
 REFS = st.builds(
     TableRef,
     sha256=st.just(HASH),
-    shards=st.integers(0, MOST_SHARDS),
-    batches=COUNT,
+    shards=st.integers(1, MOST_SHARDS),
+    batches=st.integers(0, MOST_ROWS >> 2),
     rows=st.integers(0, MOST_ROWS >> 2),
     bytes=st.integers(0, MOST_BYTES >> 2),
-    tokens=COUNT,
+    tokens=st.integers(0, MOST_ROWS >> 2),
 )
 EMPTY = Manifest(
     format=1, requires=(), columns=(), derived=(), schema=HASH, splits={}, options={}, parent=None, user={}
@@ -269,3 +269,24 @@ def test_it_is_found(dataset: Path, change: Callable[[Any], None], place: str) -
     change(document)
     changed = json.dumps(document).encode()
     assert unknown_part(changed, parse_manifest(changed, "M")) == place
+
+
+# --- sums ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("what", ["batches", "tokens"])
+def test_sums_of_references_stay_in_their_range(dataset: Path, what: str) -> None:
+    document = json.loads((dataset / "manifest.json").read_bytes())
+    ref = {"sha256": HASH, "shards": 1, "batches": 1, "rows": 0, "bytes": 0, "tokens": 0}
+    document["splits"]["train"]["tables"] += [ref | {what: 1 << 48}] * 2
+    with pytest.raises(CorruptTableError, match=f"split 'train' has [0-9]+ {what}, and {1 << 48} are the most"):
+        parse_manifest(json.dumps(document).encode(), "M")
+
+
+@pytest.mark.parametrize("what", ["batches", "tokens"])
+def test_a_table_of_no_shards_has_nothing(dataset: Path, what: str) -> None:
+    document = json.loads((dataset / "manifest.json").read_bytes())
+    ref = {"sha256": HASH, "shards": 0, "batches": 0, "rows": 0, "bytes": 0, "tokens": 0}
+    document["splits"]["train"]["tables"].append(ref | {what: 1})
+    with pytest.raises(CorruptTableError, match=f"table {HASH} of no shards, and yet rows, bytes or tokens"):
+        parse_manifest(json.dumps(document).encode(), "M")

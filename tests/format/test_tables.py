@@ -109,7 +109,6 @@ def written(table: pa.Table) -> bytes:
         lambda table: table.select([1, 0, 2, 3, 4, 5, 6]),
         lambda table: table.drop_columns(["tokens"]),
         lambda table: table.add_column(0, "more", pa.array([1, 2])),
-        lambda table: table.cast(table.schema.set(1, pa.field("rows", pa.int64()))),
         lambda table: table.cast(table.schema.set(1, pa.field("rows", pa.int32(), nullable=False))),
         lambda table: table.set_column(
             6,

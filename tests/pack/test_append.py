@@ -11,7 +11,7 @@ from pictures import encode, make_folder, picture
 
 import toolkit
 from toolkit.checks.verify import verify
-from toolkit.errors import CorruptShardError, FormatError, NotFoundError, SourceError, UsageError
+from toolkit.errors import CorruptShardError, CorruptTableError, FormatError, NotFoundError, SourceError, UsageError
 from toolkit.pack.job import OnExisting, PackJob
 from toolkit.pack.run import pack
 
@@ -125,6 +125,14 @@ def test_other_derived_columns_are_not_appended_to(first: Path, tmp_path: Path) 
     crafted = Crafted.of(first)
     crafted.manifest["derived"][1]["version"] = 2
     refused_as_it_is(crafted, tmp_path / "crafted", tmp_path, r"__image\.width__ \(int32, version 2\)")
+
+
+def test_a_missing_table_is_told_before_anything_is_packed(first: Path, tmp_path: Path) -> None:
+    table = toolkit.open(first, split="val").manifest.splits["val"].tables[0].sha256
+    (first / f"tables/{table}.arrow").unlink()
+    with pytest.raises(CorruptTableError, match=f"{table}.*is missing"):
+        pack(append(more(tmp_path, {"train/bee": 3}), first))
+    assert not (first / ".journal").exists()
 
 
 def test_ids_never_move_and_new_classes_come_behind_when_allowed(first: Path, tmp_path: Path) -> None:

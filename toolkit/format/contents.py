@@ -12,6 +12,7 @@ from toolkit.format.contract import schema_fault, table_fault
 from toolkit.format.index import ShardIndex
 from toolkit.format.manifest import TableRef
 from toolkit.format.pin import Version, read_table
+from toolkit.format.schema import Kind
 from toolkit.format.tables import ShardTable, parse_label_table, parse_schema_table, parse_shard_table
 
 __all__ = ["read_classes", "read_index", "read_schema"]
@@ -21,7 +22,7 @@ def read_classes(version: Version) -> dict[str, tuple[str, ...]]:
     """Return the class names of every label column, in id order. Raises CorruptTableError, StorageError."""
     classes = {}
     for column in version.manifest.columns:
-        if column.label_table is not None:
+        if column.kind is Kind.LABEL and column.label_table is not None:
             names = parse_label_table(read_table(version, column.label_table), column.label_table)
             for split, facts in version.manifest.splits.items():
                 counted = len(facts.labels[column.name].counts)

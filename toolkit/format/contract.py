@@ -45,19 +45,21 @@ _BYTES = (pa.binary(), pa.large_binary())
 
 def columns_fault(columns: Sequence[Column], derived: Sequence[Derived]) -> str | None:
     """Check the columns of a manifest by themselves."""
-    names = [column.name for column in columns]
+    seen: set[str] = set()
     for column in columns:
         fault = _column_fault(column)
         if fault is not None:
             return f"column {column.name!r}: {fault}"
-        if not column.name or is_own_name(column.name) or "\0" in column.name or names.count(column.name) > 1:
+        if not column.name or is_own_name(column.name) or "\0" in column.name or column.name in seen:
             return f"no column can be called {column.name!r} here"
-    made = [one.name for one in derived]
+        seen.add(column.name)
+    names = frozenset(seen)
     for one in derived:
         if one.of not in names:
             return f"the derived column {one.name!r} is of no column"
-        if not one.what or "\0" in one.what or made.count(one.name) > 1:
+        if not one.what or "\0" in one.what or one.name in seen:
             return f"no derived column can be called {one.name!r} here"
+        seen.add(one.name)
     return None
 
 

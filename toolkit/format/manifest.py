@@ -156,6 +156,13 @@ def _sums_fault(manifest: Manifest) -> str | None:
         nbytes = sum(table.bytes for table in split.tables)
         if (split.rows, split.bytes) != (rows, nbytes):
             return f"split {name!r} has {split.rows} rows and {split.bytes} bytes, its shard tables {rows} and {nbytes}"
+        for what in ("shards", "batches", "tokens"):
+            total = sum(getattr(table, what) for table in split.tables)
+            if total > MOST_ROWS:
+                return f"split {name!r} has {total} {what}, and {MOST_ROWS} are the most"
+        for table in split.tables:
+            if not table.shards and (table.batches, table.rows, table.bytes, table.tokens) != (0, 0, 0, 0):
+                return f"split {name!r} has table {table.sha256} of no shards, and yet rows, bytes or tokens"
         most = max((table.shards for table in split.tables), default=0)
         if most > MOST_SHARDS:
             return f"split {name!r} has a table of {most} shards, and {MOST_SHARDS} are the most"

@@ -29,6 +29,9 @@ _PIECE_BYTES = 1 << 20
 _AHEAD = 4  # record batches whose heads are asked for when they are read one after the other
 _WANTED_BYTES = 1 << 17  # of a head, asked for together with its message: what a page fault would read at once
 
+_COPY = "Copy it again from a good copy of the dataset, or pack again"
+_NO_COPY = "No copy of it is right: pack again"
+
 _FAILURES = {
     READ_CRC: "a chunk's bytes have another CRC32C than when they were packed",
     READ_FAULT: "the file was cut short, or its disk failed, while it was open",
@@ -154,7 +157,9 @@ class ShardReader:
             raise self._corrupt(f"the metadata of record batch {batch.number} has changed since it was packed")
         try:
             message = BatchMessage(data)
-            self._check(message, batch)
+            fault = self._fault(message, batch)
+            if fault is not None:
+                raise self._corrupt(f"record batch {batch.number} contradicts its shard table: {fault}", _NO_COPY)
             return Body(
                 self._map,
                 batch.body_offset,
@@ -173,26 +178,22 @@ class ShardReader:
             raise self._corrupt(_FAILURES[READ_FAULT])
         return data
 
-    def _check(self, message: BatchMessage, batch: BatchInfo) -> None:
-        """Raise ValueError when the message contradicts the shard table or the schema."""
+    def _fault(self, message: BatchMessage, batch: BatchInfo) -> str | None:
+        """Say in what the message contradicts the shard table or the schema, or None."""
         if len(message.buffers) != self._shape.buffers:
-            raise ValueError(f"{len(message.buffers)} buffers, its schema has {self._shape.buffers}")
+            return f"{len(message.buffers)} buffers, its schema has {self._shape.buffers}"
         if message.rows != batch.rows:
-            raise ValueError(f"{message.rows} rows, its shard table says {batch.rows}")
+            return f"{message.rows} rows, its shard table says {batch.rows}"
         if message.body_bytes != batch.body_bytes:
-            raise ValueError(f"a body of {message.body_bytes} bytes, its shard table says {batch.body_bytes}")
+            return f"a body of {message.body_bytes} bytes, its shard table says {batch.body_bytes}"
         head_bytes = self._shape.head_bytes(message.buffers, message.body_bytes)
         if head_bytes != batch.head_bytes:
-            raise ValueError(f"a head of {head_bytes} bytes, its shard table says {batch.head_bytes}")
+            return f"a head of {head_bytes} bytes, its shard table says {batch.head_bytes}"
         tokens = self._shape.token_count(message.buffers)
         if tokens != batch.tokens:
-            raise ValueError(f"{tokens} tokens, its shard table says {batch.tokens}")
+            return f"{tokens} tokens, its shard table says {batch.tokens}"
         in_head = self._shape.buffers if self._shape.head is None else self._shape.head
-        fault = message.places_fault(self._shape.empty, in_head, head_bytes)
-        if fault is not None:
-            raise ValueError(fault)
+        return message.places_fault(self._shape.empty, in_head, head_bytes)
 
-    def _corrupt(self, what: str) -> CorruptShardError:
-        return CorruptShardError(
-            f"shard {self.path}: {what}. Copy it again from a good copy of the dataset, or pack again", shard=self.path
-        )
+    def _corrupt(self, what: str, advice: str = _COPY) -> CorruptShardError:
+        return CorruptShardError(f"shard {self.path}: {what}. {advice}", shard=self.path)

@@ -228,15 +228,16 @@ def _check_batches(data: bytes) -> None:
 
 def _holds(fields: list[pa.Field], known: list[pa.Field]) -> bool:
     """Tell whether fields begin with those that are known here; what follows, in lists and structs too, may be new."""
-    return len(fields) >= len(known) and all(
-        one.name == other.name and one.nullable == other.nullable and _is_or_holds(one.type, other.type)
-        for one, other in zip(fields, known, strict=False)
+    names = [one.name for one in fields]
+    alike = len(fields) >= len(known) and len(set(names)) == len(names)
+    return alike and all(
+        one.name == other.name and _is_or_holds(one.type, other.type) for one, other in zip(fields, known, strict=False)
     )
 
 
 def _is_or_holds(dtype: pa.DataType, known: pa.DataType) -> bool:
     if pa.types.is_list(dtype) and pa.types.is_list(known):
-        return _holds([dtype.value_field], [known.value_field])
+        return _is_or_holds(dtype.value_type, known.value_type)
     if pa.types.is_struct(dtype) and pa.types.is_struct(known):
         return _holds(list(dtype), list(known))
     return bool(dtype == known)

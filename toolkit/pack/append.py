@@ -43,6 +43,9 @@ class Base:
                 "and would be lost. Append with a newer toolkit"
             )
         self.schema = read_schema(self._version)
+        for split in self.manifest.splits:
+            for _ in read_index(self._version, split).tables():  # now, not when everything was packed
+                pass
         self.classes = read_classes(self._version)
 
     def joined_classes(self, survey: Survey, *, extend: bool) -> Mapping[str, tuple[str, ...]]:

@@ -9,7 +9,7 @@ import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow.compute as pc
@@ -174,6 +174,20 @@ def test_always_finds_a_flip_that_no_time_shows(
     assert outcome(read, always) is None
     with pytest.raises(CorruptShardError, match="CRC32C"):
         read(always)
+
+
+@pytest.mark.parametrize("verify", ["touch", "always"])
+def test_every_record_batch_of_a_changed_file_is_read_anew(dataset: Path, verify: Literal["touch", "always"]) -> None:
+    """One read of two record batches of one shard, both known already; the second one was changed since."""
+    ds = toolkit.open(dataset, split="train", verify=verify)
+    path = dataset / ds.index.shard(0).path
+    batches = [ds.index.batch(number) for number in ds.index.shard(0).batches][:2]
+    rows = np.array([one.start for one in batches], np.int64)
+    assert len(ds.fetcher.values("image", ds.fetcher.locate(rows))) == 2
+    for at in range(batches[1].body_offset, batches[1].body_offset + batches[1].body_bytes, 1000):
+        flip(path, at)
+    with pytest.raises(CorruptShardError, match="CRC32C"):
+        ds.fetcher.values("image", ds.fetcher.locate(rows))
 
 
 @pytest.mark.parametrize("front", FRONTS)

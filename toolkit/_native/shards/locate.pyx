@@ -109,14 +109,15 @@ cdef class Locator:
         """Return the body of each row as a list, and put the row inside it into `inner`.
 
         Every shard's file is looked at once. Raises IndexError, and what `open_batch` raises: when a file was changed,
-        it is asked for one of its record batches again.
+        it is asked for the file's record batches again.
         """
         cdef int64_t n = rows.shape[0], i, where = 0, batch
         cdef bint asked = n < 2
         cdef list bodies = [None] * n
         cdef tuple opened
         cdef FileIdentity last = None, identity
-        cdef set seen = set()
+        cdef dict looked = {}  # identity -> whether its file has changed
+        cdef bint changed = False
         if inner.shape[0] != n:
             raise ValueError("inner must fit the rows")
         for i in range(n):
@@ -129,10 +130,11 @@ cdef class Locator:
             identity = opened[1]
             if identity is not last:
                 last = identity
-                if identity not in seen:
-                    seen.add(identity)
-                    if identity.changed():
-                        opened = self._open(batch)
+                if identity not in looked:
+                    looked[identity] = identity.changed()
+                changed = looked[identity]
+            if changed:  # nor is another record batch of that file what it was
+                opened = self._open(batch)
             bodies[i] = opened[0]
         return bodies
 
