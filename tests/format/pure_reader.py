@@ -139,6 +139,7 @@ def shard_rows(data: bytes) -> list[dict]:
             need(aligned and batch["metadata_bytes"] > 0 and batch["offset"] >= at, "table", f"place of {here}")
             least = 16 * batch["rows"] + 2 * batch["tokens"]
             need(least <= batch["body_bytes"], "table", f"more rows or tokens than bytes in {here}")
+            need(batch["rows"] > 0 or not batch["tokens"], "table", f"tokens without rows in {here}")
             at = batch["offset"] + batch["metadata_bytes"] + batch["body_bytes"]
         need(at <= shard["bytes"], "table", f"record batches beyond the end of {where}")
         for key in ("rows", "tokens"):

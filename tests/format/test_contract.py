@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 import pytest
-from crafted import Crafted, Form, edited_table, table_bytes, write_manifest
+from crafted import Batch, Crafted, Form, edited_table, table_bytes, write_manifest
 from format.pure_arrow import Damaged
 from format.pure_reader import PureReader
 
@@ -235,6 +235,15 @@ def test_heads_that_end_elsewhere(crafted: Crafted, root: Path, by: int) -> None
     crafted.write(root)
     with pytest.raises(CorruptShardError, match=f"a head of {head} bytes, its shard table says"):
         toolkit.open(root, split="train")[0]
+
+
+def test_tokens_without_rows(crafted: Crafted, root: Path) -> None:
+    """They would be of no document."""
+    empty = Batch.of(pa.RecordBatch.from_pylist([], crafted.schema))
+    empty.body += bytes(64)
+    empty.line["tokens"] = 5
+    crafted.shard("train").batches.insert(0, empty)
+    refused_with_its_table(crafted, root, "a record batch without rows has tokens")
 
 
 def test_tokens_that_a_message_does_not_hold(crafted: Crafted, root: Path) -> None:

@@ -160,6 +160,7 @@ def table_fault(table: ShardTable) -> str | None:
             owner,
             "a record batch can't have so many tokens",
         ),
+        ((table.batch_rows == 0) & (table.batch_tokens > 0), owner, "a record batch without rows has tokens"),
         (
             (table.batch_head_bytes < 0) | (table.batch_head_bytes > body),
             owner,

@@ -5,17 +5,21 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.ipc
 import pytest
 import token_oracle as oracle
+from crafted import Batch, Crafted, Shard
 from format.pure_reader import PureReader
 from token_oracle import Packed
 
 import toolkit
 from toolkit.checks.gc import gc
+from toolkit.checks.inspect import inspect
+from toolkit.checks.verify import verify
 
 
 def test_the_pure_reader_gets_the_documents(tmp_path: Path) -> None:
@@ -39,6 +43,55 @@ def test_the_run_is_the_data_buffers_one_behind_the_other(packed: Packed) -> Non
                 found += len(buffers[-1])
         assert found == tokens
     np.testing.assert_array_equal(np.concatenate(buffers), packed.run)
+
+
+def with_empty_batches(packed: Packed, path: Path) -> None:
+    """Record batches without rows, and with no bytes in any buffer, around all others; and a shard of nothing else."""
+    crafted = Crafted.of(packed.path)
+    for table in crafted.splits["train"]:
+        for shard in table.shards:
+            around = []
+            for batch in shard.batches:
+                around += [_empty(crafted, bare=True), _empty(crafted, bare=False), batch]
+            shard.batches = [*around, _empty(crafted, bare=True)]
+        first = table.shards[0]
+        nothing = Shard("shards/train-000000-nothing.arrow", first.schema, [_empty(crafted, bare=True)])
+        table.shards = [nothing, *table.shards]
+    crafted.write(path)
+
+
+def _empty(crafted: Crafted, *, bare: bool) -> Batch:
+    batch = Batch.of(pa.RecordBatch.from_pylist([], crafted.schema))
+    if bare:
+        batch.body, batch.buffers = bytearray(), [[0, 0] for _ in batch.buffers]
+    return batch
+
+
+STREAMS: list[dict[str, Any]] = [
+    {},
+    {"shuffle": "block", "block_size": 16, "targets": True},
+    {"targets": True, "documents": True, "mask_documents": True},
+    {"pack": "best"},
+    {"pack": "first", "shuffle": "block", "group_documents": 50, "targets": True},
+]
+
+
+def test_record_batches_without_rows_are_passed_over(packed: Packed, tmp_path: Path) -> None:
+    with_empty_batches(packed, tmp_path / "crafted")
+    ds, good = toolkit.open(tmp_path / "crafted"), packed.open()
+    assert ds.index.batches > 2 * good.index.batches
+    assert [one["tokens"] for one in ds] == [doc.tolist() for doc in packed.docs]
+    for options in STREAMS:
+        batches = [one.tokens(seq_len=400, batch_size=16, threads=1, **options) for one in (ds, good)]
+        for mine, theirs in zip(*batches, strict=True):
+            assert mine.keys() == theirs.keys()
+            for name in mine:
+                np.testing.assert_array_equal(mine[name], theirs[name])
+    assert inspect(tmp_path / "crafted").tokens == inspect(packed.path).tokens
+    assert verify(tmp_path / "crafted", full=True, jobs=1).findings == ()
+    assert [one["tokens"] for one in PureReader(tmp_path / "crafted").samples("train")] == [
+        doc.tolist() for doc in packed.docs
+    ]
 
 
 def test_the_manifest_says_what_ids_mean(tmp_path: Path) -> None:

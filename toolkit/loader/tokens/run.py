@@ -134,6 +134,8 @@ class OpenRun:
         begin = -1
         for batch in range(self._index.batch_of(first), self._index.batch_of(last) + 1):
             info = self._index.batch(batch)
+            if not info.rows:  # it may have no offsets
+                continue
             body = self._open(info.shard).body(batch)
             start, nbytes = body.buffer(self._ends)
             low, high = max(first - info.start, 0), min(last + 1 - info.start, body.rows)
