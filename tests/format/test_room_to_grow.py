@@ -306,3 +306,14 @@ def test_what_a_column_of_unknown_kind_refers_to_is_not_looked_for(dataset: Path
     expected = [sample["image"] for sample in toolkit.open(dataset, split="train")]
     found = [sample["image"] for sample in toolkit.open(root, split="train")]
     assert [one["bytes"] for one in found] == expected
+
+
+def test_one_derived_column_of_two_versions_is_not_joined(dataset: Path, root: Path) -> None:
+    crafted = Crafted.of(dataset)
+    crafted.say("derived", 0, "version", value=2)
+    crafted.write(root)
+    parts = [toolkit.open(one, split="train") for one in (dataset, root)]
+    with pytest.raises(
+        toolkit.errors.UsageError, match=r"derived columns __image.height__ \(version 1\).*\(version 2\)"
+    ):
+        toolkit.concat(parts)

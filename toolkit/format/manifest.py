@@ -8,6 +8,7 @@ from typing import Annotated
 import msgspec
 
 from toolkit.errors import CorruptTableError, FormatError
+from toolkit.escapes import listed
 from toolkit.format.contract import MOST_BYTES, MOST_ROWS, columns_fault
 from toolkit.format.schema import FORMAT_VERSION, Column, Derived, Hash, Kind
 from toolkit.format.tables import sha256
@@ -87,7 +88,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 class _Version(msgspec.Struct):
     format: int
     requires: tuple[str, ...] = ()
-    derived: object = None
+    derived: object = _NOTHING
 
 
 # Made here, not where they are used: msgspec learns a type when it first meets it, and a second thread that meets it
@@ -119,8 +120,8 @@ def parse_manifest(data: bytes, name: str) -> Manifest:
             )
         unknown = sorted(set(version.requires) - _KNOWN_FEATURES)
         if unknown:
-            raise FormatError(f"{name} requires {', '.join(unknown)}, unknown here: install a newer toolkit")
-        if version.derived is None:
+            raise FormatError(f"{name} requires {listed(unknown)}, unknown here: install a newer toolkit")
+        if version.derived is _NOTHING:
             raise FormatError(
                 f"{name} is of a toolkit from before format {FORMAT_VERSION} was settled: pack the dataset again"
             )

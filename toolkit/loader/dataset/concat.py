@@ -35,12 +35,18 @@ def concat(datasets: Sequence[_Dataset]) -> _Dataset:
     return type(parts[0])(joined, parts[0].columns, selection, view_hash("concat", *(part.view for part in parts)))
 
 
+def _derived(dataset: Dataset) -> list[str]:
+    """Return the derived columns with their versions: by one name, two of them may say different things."""
+    return [f"{one.name} (version {one.version})" for one in dataset.stored.parts[0].version.manifest.derived]
+
+
 def _check_alike(first: Dataset, other: Dataset) -> None:
     for what, mine, theirs in (
         ("read the columns", [c.name for c in first.columns], [c.name for c in other.columns]),
         ("store the columns", first.schema.names, other.schema.names),
         ("store the types", [str(t) for t in first.schema.types], [str(t) for t in other.schema.types]),
         ("have the kinds", [c.kind.value for c in first.columns], [c.kind.value for c in other.columns]),
+        ("have the derived columns", _derived(first), _derived(other)),
     ):
         if mine != theirs:
             raise UsageError(f"concat: the datasets {what} {', '.join(mine)} and {', '.join(theirs)}: make them equal")
