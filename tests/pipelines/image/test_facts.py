@@ -21,7 +21,7 @@ from toolkit._native.image.program import Scratch
 from toolkit.format.media import IMAGE_TYPE, RAW_IMAGE_TYPE
 from toolkit.pipelines.image.compiled import CompiledImage
 from toolkit.pipelines.image.decode_step import DecodeImage
-from toolkit.pipelines.image.facts import Facts, facts_of
+from toolkit.pipelines.image.facts import Facts, column_facts, facts_of
 from toolkit.pipelines.image.formats import FORMATS
 from toolkit.pipelines.image.medium import ImageMedium
 
@@ -177,6 +177,42 @@ def test_a_column_is_known_as_its_values_are() -> None:
         found = list(zip(*(array.to_pylist() for array in arrays), strict=True))
         assert found == [(None,) * 4 if facts is None else tuple(facts) for facts in whole[start:stop]]
     assert whole[len(files) : len(files) + len(_NO_TELLING)] == [None] * len(_NO_TELLING)
+
+
+def damaged_jpegs(file: bytes) -> list[bytes]:
+    """Return it with a header that no decoder takes, or only some do."""
+    frame = file.index(b"\xff\xc0")  # marker, length, precision, height, width, components, sampling factors
+    return [
+        file[: frame + 4] + b"\x0c" + file[frame + 5 :],
+        file[: frame + 5] + struct.pack(">HH", 1, 65535) + file[frame + 9 :],
+        file[: frame + 5] + bytes(4) + file[frame + 9 :],
+        file[: frame + 11] + b"\0" + file[frame + 12 :],
+        file[: frame + 19],
+        file[: len(file) // 2],
+    ]
+
+
+def test_a_column_of_jpegs_is_known_as_its_values_are() -> None:
+    tags = Image.Exif()
+    tags[_ORIENTATION] = 6
+    image = picture(1, 30, 20)
+    good = [encode(image.convert(mode), exif=tags) for mode in ("RGB", "L", "CMYK")]
+    files = [file for one in good for file in (one, *damaged_jpegs(one))]
+    column = pa.array([b"", *files], pa.binary()).slice(1)
+    found = column_facts(column, np.ones(len(files), bool))
+    rows = list(zip(*(array.to_pylist() for array in found), strict=True))
+    assert rows == [tuple(facts_of(file) or (None,) * 4) for file in files]
+    assert [rows[files.index(one)] for one in good] == [(30, 20, 6, "JPEG")] * 3
+    assert (None,) * 4 in rows
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.sampled_from(["RGB", "L", "CMYK"]), st.integers(0, 700), st.binary(min_size=1, max_size=4))
+def test_a_damaged_jpeg_is_known_alike_in_a_column(mode: str, place: int, junk: bytes) -> None:
+    file = bytearray(encode(picture(1, 30, 20).convert(mode)))
+    file[place : place + len(junk)] = junk
+    found = column_facts(pa.array([bytes(file)], pa.binary()), np.ones(1, bool))
+    assert tuple(array[0].as_py() for array in found) == tuple(facts_of(bytes(file)) or (None,) * 4)
 
 
 def test_raw_pixels_have_nothing_to_turn() -> None:

@@ -68,8 +68,10 @@ def column_facts(payloads: pa.Array, there: NDArray[np.bool_]) -> list[pa.Array]
     sideways = found[:, 3] >= _FIRST_SIDEWAYS
     found[sideways, 1:3] = found[sideways, 2:0:-1]
     formats: list[str | None] = ["JPEG"] * len(payloads)
+    # A Buffer's own view has signed bytes: no file would begin as a JPEG does.
+    files = memoryview(b"" if data is None else data).cast("B")
     for row in np.flatnonzero(found[:, 0] != OK).tolist():
-        file = memoryview(data)[int(offsets[row]) : int(offsets[row + 1])] if there[row] and data is not None else b""
+        file = files[int(offsets[row]) : int(offsets[row + 1])] if there[row] else b""
         facts = facts_of(file)
         there[row] = facts is not None
         found[row, 1:], formats[row] = ((0, 0, 0), None) if facts is None else (facts[:3], facts.format)
