@@ -11,7 +11,7 @@ from itertools import product
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pictures import encode, picture
 from PIL import Image, features
@@ -147,6 +147,97 @@ def test_a_png_is_turned_as_pil_says(before: list[tuple[str, int]], behind: list
     except Exception:  # PIL can't decode it: what its header says is then as good as nothing
         return
     assert facts == Facts(*((30, 20) if number >= 5 else (20, 30)), number, "PNG")
+
+
+_WIDTH, _HEIGHT = 30, 20
+_PIXELS = zlib.compress(
+    b"".join(b"\0" + row.tobytes() for row in np.asarray(picture(1, _WIDTH, _HEIGHT)))  # each row with its filter, none
+)
+_MARKED = ["acTL", "fcTL", "eXIf", "XMP"]  # what decides whether it is an animation, and how it is turned
+
+
+def png_of(parts: list[tuple[str, int]]) -> bytes:
+    """Return a PNG of these chunks; the frames' own are numbered as they come.
+
+    A part's number is that of frames (acTL), an orientation, or the part of the width that a header tells (IHDR).
+    """
+    file, sequence = bytearray(b"\x89PNG\r\n\x1a\n"), 0
+    for name, number in parts:
+        match name:
+            case "IHDR":
+                file += chunk(b"IHDR", struct.pack(">II5B", _WIDTH, _HEIGHT // number, 8, 2, 0, 0, 0))
+            case "acTL":
+                file += chunk(b"acTL", struct.pack(">II", number, 0))
+            case "fcTL":
+                file += chunk(b"fcTL", struct.pack(">5I2H2B", sequence, _WIDTH, _HEIGHT, 0, 0, 1, 10, 0, 0))
+                sequence += 1
+            case "IDAT":
+                file += chunk(b"IDAT", _PIXELS)
+            case "fdAT":
+                file += chunk(b"fdAT", struct.pack(">I", sequence) + _PIXELS)
+                sequence += 1
+            case _:
+                file += _PNG_CHUNKS[name](number)
+    return bytes(file) + chunk(b"IEND", b"")
+
+
+def delivered(file: bytes) -> np.ndarray:
+    return CompiledImage("", [DecodeImage()]).decode(file, Scratch())
+
+
+def parts_of(names: list[str]) -> st.SearchStrategy[list[tuple[str, int]]]:
+    def part(name: str) -> st.SearchStrategy[tuple[str, int]]:
+        numbers = st.sampled_from([0, 1, 2, 1 << 31, (1 << 31) + 1]) if name == "acTL" else st.integers(1, 8)
+        return st.tuples(st.just(name), numbers)
+
+    return st.lists(st.sampled_from(names).flatmap(part), max_size=5)
+
+
+_LATE = [("fcTL", 0), ("fdAT", 0), ("eXIf", 6)]  # turned behind what may be a second frame
+
+
+@settings(max_examples=400, deadline=None)
+@given(parts_of(_MARKED), st.sampled_from(["IDAT", "fdAT"]), parts_of([*_MARKED, "IDAT", "fdAT"]))
+@example([("acTL", 0)], "IDAT", _LATE)
+@example([("acTL", 1)], "IDAT", _LATE)
+@example([("acTL", 1), ("fcTL", 0)], "IDAT", _LATE)
+@example([("acTL", 1), ("fcTL", 0)], "fdAT", _LATE)
+@example([("acTL", 2), ("fcTL", 0)], "IDAT", _LATE)
+@example([("fcTL", 0), ("acTL", 2)], "IDAT", _LATE)
+@example([("acTL", 1 << 31), ("fcTL", 0)], "IDAT", _LATE)
+@example([("acTL", (1 << 31) + 1), ("fcTL", 0)], "IDAT", _LATE)
+@example([("acTL", 2), ("acTL", 2), ("fcTL", 0)], "IDAT", _LATE)
+@example([("acTL", 2), ("acTL", 2), ("acTL", 2), ("fcTL", 0)], "IDAT", _LATE)
+@example([("acTL", 0), ("acTL", 2), ("fcTL", 0)], "IDAT", _LATE)
+@example([], "IDAT", [("acTL", 2), *_LATE])
+def test_frames_count_as_the_decoder_counts_them(
+    before: list[tuple[str, int]], pixels: str, behind: list[tuple[str, int]]
+) -> None:
+    file = png_of([("IHDR", 1), *before, (pixels, 0), *behind])
+    try:
+        found = delivered(file)
+    except ValueError:  # frames out of order: it can't be decoded, whatever its header says
+        return
+    facts = facts_of(file)
+    assert facts is not None
+    upright = delivered(png_of([("IHDR", 1), ("eXIf", facts.orientation), ("IDAT", 0)]))
+    assert (facts.height, facts.width) == found.shape[:2]
+    np.testing.assert_array_equal(found, upright)
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [("IHDR", 1), ("IHDR", 2), ("IDAT", 0)],
+        [("IHDR", 2), ("IHDR", 1), ("IDAT", 0), ("IHDR", 4)],
+        [("XMP", 6), ("IHDR", 1), ("IDAT", 0)],
+    ],
+)
+def test_the_last_png_header_before_the_pixels_counts(parts: list[tuple[str, int]]) -> None:
+    file = png_of(parts)
+    facts = facts_of(file)
+    assert facts is not None
+    assert (facts.height, facts.width) == delivered(file).shape[:2]
 
 
 @given(st.integers(0, 40), st.binary(min_size=1, max_size=3))
