@@ -276,6 +276,7 @@ class PureReader:
         need(own == ["utf8", "fixed_size_binary(16)"], "table", f"types of {KEY} and {DIGEST}: {own}")
         self.large = [self.schema[name] for name in groups[4]]
         self.tokens = [self.schema[name] for name, column in self.columns.items() if column["kind"] == "tokens"]
+        need(len(self.tokens) <= 1, "manifest", f"{len(self.tokens)} columns of kind tokens")
 
     def _names(self, column: str) -> list[str]:
         """The classes of a label column."""

@@ -23,7 +23,7 @@ from toolkit.checks.inspect import inspect
 from toolkit.checks.labels import inspect_labels
 from toolkit.checks.verify import verify
 from toolkit.errors import CorruptShardError, CorruptTableError, IntegrityError, StorageError
-from toolkit.format.schema import Column, stored_order
+from toolkit.format.schema import Column, TokenEncoding, stored_order, token_column, token_type
 
 LARGE = [-1, -(2**63), 2**63 - 1, 2**62, 2**48 + 1]
 
@@ -182,6 +182,25 @@ def test_counts_of_other_classes(crafted: Crafted, root: Path, counts: list[int]
 def test_columns_of_the_manifest(crafted: Crafted, root: Path, key: str, value: object) -> None:
     crafted.say("columns", 0, key, value=value)
     refused(crafted, root, by_all=key in ("name", "kind", "encoding"))
+
+
+def test_two_columns_of_tokens(root: Path, tmp_path: Path, commit_rows: Callable[..., str]) -> None:
+    """What tables count documents by is one number; with one of them of another kind it is a good dataset."""
+    encoding = TokenEncoding(vocabulary=9)
+    ids = pa.array([[1], [2, 3]], token_type(9))
+    rows = pa.RecordBatch.from_arrays([pa.array(["a", "b"]), ids, ids], ["__key__", "x", "y"])
+    commit_rows(
+        tmp_path / "good", {"train": [[rows]]}, columns=(token_column("x", encoding), token_column("y", encoding))
+    )
+    crafted = Crafted.of(tmp_path / "good")
+    refused(crafted, root, "the columns 'x' and 'y' are both of kind tokens, and a dataset has one at most")
+    with pytest.raises(Damaged, match="2 columns of kind tokens"):
+        PureReader(root)
+    crafted.manifest["columns"][1] |= {"kind": "value"}
+    del crafted.manifest["columns"][1]["tokens"]
+    crafted.write(root)
+    assert [one["tokens"].tolist() for one in toolkit.open(root).tokens(seq_len=3, batch_size=1)] == [[[1, 2, 3]]]
+    assert [one["y"] for one in PureReader(root).samples("train")] == [[1], [2, 3]]
 
 
 def test_deep_json(crafted: Crafted, root: Path) -> None:

@@ -31,6 +31,7 @@ from toolkit.format.schema import (
     label_column,
     stored_order,
     token_column,
+    token_type,
 )
 from toolkit.format.shard import BATCH_BODY_BYTES, ShardRecord, ShardWriter
 from toolkit.storage.background import BackgroundFile
@@ -49,9 +50,10 @@ OTHERS = {
 
 @st.composite
 def columns(draw: st.DrawFn) -> tuple[tuple[Column, ...], dict[str, pa.DataType]]:
-    """Columns of any kind in any order, and their types."""
+    """Columns of any kind in any order, one of tokens at most, and their types."""
     found, types = [], {}
-    for number, kind in enumerate(draw(st.lists(st.sampled_from(Kind), max_size=6))):
+    kinds = draw(st.lists(st.sampled_from(Kind), max_size=6).filter(lambda kinds: kinds.count(Kind.TOKENS) < 2))
+    for number, kind in enumerate(kinds):
         name = f"c{number}"
         if kind is Kind.IMAGE:
             raw = draw(st.booleans())
@@ -212,15 +214,15 @@ def test_the_head_ends_where_the_second_large_column_has_data_when_the_first_has
     assert data[place.offset + place.metadata_bytes + place.head_bytes :].startswith(b"abc")
 
 
-def test_tokens_of_several_columns_add_up() -> None:
-    found = (token_column("a", TokenEncoding(vocabulary=9)), token_column("b", TokenEncoding(vocabulary=1 << 20)))
-    types = {"a": pa.large_list(pa.field("item", pa.uint16(), nullable=False))}
-    types["b"] = pa.large_list(pa.field("item", pa.uint32(), nullable=False))
+@pytest.mark.parametrize(("vocabulary", "width"), [(9, 2), (1 << 20, 4)])
+def test_tokens_are_counted_by_their_bytes(vocabulary: int, width: int) -> None:
+    found = (token_column("a", TokenEncoding(vocabulary=vocabulary)), Column(name="b", kind=Kind.BYTES, arrow_type="-"))
+    types = {"a": token_type(vocabulary), "b": pa.binary()}
     shape = batch_shape(schema_of(found, types), found)
-    assert shape.tokens == ((8, 2), (12, 4))
+    assert (shape.tokens, shape.token_bytes) == (8, width)
     assert shape.head == 8
-    assert shape.empty.tolist() == [0, 3, 5, 7, 9, 11]
+    assert shape.empty.tolist() == [0, 3, 5, 7]
     buffers = np.zeros((shape.buffers, 2), np.int64)
-    buffers[8], buffers[12] = (64, 10), (128, 12)
-    assert shape.token_count(buffers) == 5 + 3
+    buffers[8] = 64, 12
+    assert shape.token_count(buffers) == 12 // width
     assert shape.head_bytes(buffers, 500) == 64

@@ -45,7 +45,7 @@ def test_format_1_is_the_table_in_the_docs() -> None:
         leaf_name("image", "path"): ([16, 20], 21, 22),
     }
     shape = batch_shape(FORMAT_1, COLUMNS)
-    assert (shape.buffers, shape.empty.tolist(), shape.head, shape.tokens) == (23, [0, 3], 19, ())
+    assert (shape.buffers, shape.empty.tolist(), shape.head, shape.tokens) == (23, [0, 3], 19, None)
 
 
 def numbers(layout: Layout) -> list[int]:

@@ -24,7 +24,7 @@ from toolkit.format.shard import BatchPlace, ShardRecord
 from toolkit.loader.dataset.fetch import Fetcher
 from toolkit.storage.local import LocalStore
 
-SHAPE = BatchShape(0, np.empty(0, np.int32), None, ())
+SHAPE = BatchShape(0, np.empty(0, np.int32), None)
 
 
 def one_shard(**changes: object) -> ShardIndex:

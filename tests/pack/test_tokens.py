@@ -25,11 +25,12 @@ import toolkit
 from toolkit import pack_tokens
 from toolkit.checks.verify import verify
 from toolkit.errors import ExistsError, NotFoundError, RejectsError, SourceError, UsageError
-from toolkit.format.schema import TokenEncoding
+from toolkit.format.schema import TokenEncoding, token_column, token_type
 from toolkit.loader.tokens.run import OpenRun
 from toolkit.pack.job import KeyConflict, OnExisting, PackJob, PackResult
 from toolkit.pack.run import pack
 from toolkit.pack.versions import versions
+from toolkit.sources.base import Rows, Slice, Source, Survey
 from toolkit.sources.tokenizer import parse_tokenizer
 
 TEXTS = ["the cat sat on the mat", "", "héllo wörld 🐈", "a b c " * 50, "the end"]
@@ -368,3 +369,29 @@ def test_a_generator_that_fails_leaves_the_dataset_as_it_was(tmp_path: Path) -> 
     pack_tokens([[]], tmp_path / "empty", vocabulary=10)
     with pytest.raises(UsageError, match="no tokens: column"):
         toolkit.open(tmp_path / "empty").tokens(seq_len=1, batch_size=1)
+
+
+class TwoColumns(Source):
+    """What somebody's own source may give: a text and its translation."""
+
+    def survey(self) -> Survey:
+        columns = tuple(token_column(name, TokenEncoding(vocabulary=9)) for name in ("text", "translation"))
+        types = {column.name: token_type(9) for column in columns}
+        return Survey(
+            columns=columns, types=types, classes={}, splits=("train",), slices=(Slice("train", 0, None, 0, None),)
+        )
+
+    def read(self, survey: Survey, part: Slice) -> Iterator[Rows]:
+        raise AssertionError("it was read")
+
+    def place(self, part: Slice, key: str) -> str:
+        return key
+
+
+def test_two_columns_of_tokens_are_not_packed(tmp_path: Path) -> None:
+    asked = PackJob(source=str(tmp_path / "given"), dataset=str(tmp_path / "ds"))
+    with pytest.raises(
+        UsageError, match="can't be packed: the columns 'text' and 'translation' are both of kind tokens"
+    ):
+        pack(asked, source=TwoColumns())
+    assert not (tmp_path / "ds/manifest.json").exists()

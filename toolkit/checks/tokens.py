@@ -61,27 +61,27 @@ class TokenFacts:
 
 
 def token_facts(version: Version, splits: Sequence[str], *, first: int) -> dict[str, TokenFacts]:
-    """Return the facts of every tokens column; reads the length of every document, and the first `first` of each split.
+    """Return the facts of the tokens column by its name, if there is one.
+
+    Reads the length of every document, and the first `first` of each split.
 
     Raises:
         CorruptTableError, FormatError: As toolkit.open.
         CorruptShardError: A value that was read isn't what was packed.
     """
-    names = [column.name for column in version.manifest.columns if column.kind is Kind.TOKENS]
+    name = next((column.name for column in version.manifest.columns if column.kind is Kind.TOKENS), None)
+    if name is None:
+        return {}
     pinned = f"{version.root}@sha256:{version.pin}"
-    facts = {}
-    for name in names:
-        datasets = [open_dataset(pinned, split=one, columns=[name]) for one in splits]
-        facts[name] = _facts(datasets, name, first)
-    return facts
+    return {name: _facts([open_dataset(pinned, split=one, columns=[name]) for one in splits], first)}
 
 
-def _facts(datasets: list[Dataset], column: str, first: int) -> TokenFacts:
+def _facts(datasets: list[Dataset], first: int) -> TokenFacts:
     counts = np.zeros(65, np.int64)
     totals = np.zeros(65, np.int64)
     longest = 0
     shown: list[FirstDocument] = []
-    runs = [OpenRun(dataset, column) for dataset in datasets]
+    runs = [OpenRun(dataset) for dataset in datasets]
     for dataset, run in zip(datasets, runs, strict=True):
         for start in range(0, len(dataset), _READ_DOCUMENTS):
             begin, ends = run.document_ends(start, min(_READ_DOCUMENTS, len(dataset) - start))

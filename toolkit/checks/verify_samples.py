@@ -59,7 +59,7 @@ class SampleChecks:
         """`classes`: how many each label column has."""
         self._derived = derived
         self._classes = classes
-        self._tokens = {one.name: one.tokens for one in columns if one.kind is Kind.TOKENS}
+        self._tokens = next((one for one in columns if one.kind is Kind.TOKENS), None)
         self.keys = keys
         self._split = split
         self._lock = threading.Lock()
@@ -75,9 +75,8 @@ class SampleChecks:
                 yield Fault(row, "its digest isn't the one that it was packed with")
         for name, classes in self._classes.items():
             yield from self._look_at_labels(name, classes, records.column(name))
-        for name, encoding in self._tokens.items():
-            if encoding is not None:
-                yield from _look_at_tokens(name, encoding, records.column(name))
+        if self._tokens is not None and self._tokens.tokens is not None:
+            yield from _look_at_tokens(self._tokens.name, self._tokens.tokens, records.column(self._tokens.name))
         for row, what in self._derived.look(records):
             yield Fault(row, what)
         with self._lock:
@@ -85,8 +84,10 @@ class SampleChecks:
 
     def tokens_fault(self, records: pa.RecordBatch, tokens: int) -> str | None:
         """Compare the documents of a record batch with its tokens: they are one run, which leaves none out."""
-        documents = [value_offsets(records.column(name)) for name in self._tokens]
-        held = sum(int(ends[-1] - ends[0]) for ends in documents)
+        if self._tokens is None:
+            return None
+        ends = value_offsets(records.column(self._tokens.name))
+        held = int(ends[-1] - ends[0])
         return None if held == tokens else f"its documents hold {held} tokens, its shard table says {tokens}"
 
     def labels_fault(self, column: str, counts: LabelCounts) -> str | None:

@@ -53,6 +53,9 @@ def columns_fault(columns: Sequence[Column], derived: Sequence[Derived]) -> str 
         if not column.name or is_own_name(column.name) or "\0" in column.name or column.name in seen:
             return f"no column can be called {column.name!r} here"
         seen.add(column.name)
+    tokens = [column.name for column in columns if column.kind is Kind.TOKENS]
+    if len(tokens) > 1:
+        return f"the columns {tokens[0]!r} and {tokens[1]!r} are both of kind tokens, and a dataset has one at most"
     names = frozenset(seen)
     for one in derived:
         if one.of not in names:

@@ -104,13 +104,15 @@ class BatchShape:
         buffers: How many buffers there are.
         empty: Numbers of those that have no bytes: validity of columns, and of items in them, that are never null.
         head: Number of the first buffer behind the head: the first data of large columns; None without any.
-        tokens: (number, width) of the buffers that hold ids of tokens columns.
+        tokens: Number of the buffer that holds the ids of the tokens column; None without one.
+        token_bytes: Bytes of an id.
     """
 
     buffers: int
     empty: NDArray[np.int32]
     head: int | None
-    tokens: tuple[tuple[int, int], ...]
+    tokens: int | None = None
+    token_bytes: int = 1
 
     def head_bytes(self, buffers: NDArray[np.int64], body_bytes: int) -> int:
         """Return where the head of a body ends, from int64 (n, 2): start and length of each buffer."""
@@ -118,7 +120,7 @@ class BatchShape:
 
     def token_count(self, buffers: NDArray[np.int64]) -> int:
         """Return how many tokens a body with those buffers has."""
-        return sum(int(buffers[number, 1]) // width for number, width in self.tokens)
+        return 0 if self.tokens is None else int(buffers[self.tokens, 1]) // self.token_bytes
 
 
 def batch_shape(schema: pa.Schema, columns: Sequence[Column]) -> BatchShape:
@@ -127,21 +129,22 @@ def batch_shape(schema: pa.Schema, columns: Sequence[Column]) -> BatchShape:
     kinds = {column.name: column.kind for column in columns}
     large = stored_order(columns, {name: schema.field(name).type for name in kinds})[2]
     empty: list[int] = []
-    tokens: list[tuple[int, int]] = []
-    head = None
+    head = tokens = None
+    token_bytes = 1
     for field in schema:
         layout = _layout(field.type, counter, ())
         if head is None and field.name in large:
             head = _first_data(layout)
         if kinds.get(field.name) is Kind.TOKENS and isinstance(layout, ListLayout):
             ids = layout.child
-            tokens += [(ids.data, ids.width)] if isinstance(ids, FixedLayout) else []
+            if isinstance(ids, FixedLayout):
+                tokens, token_bytes = ids.data, ids.width
         while not field.nullable and len(layout.validity):
             empty.append(int(layout.validity[-1]))
             if not isinstance(layout, ListLayout):
                 break
             field, layout = field.type.value_field, layout.child
-    return BatchShape(next(counter), np.array(empty, np.int32), head, tuple(tokens))
+    return BatchShape(next(counter), np.array(empty, np.int32), head, tokens, token_bytes)
 
 
 def _first_data(layout: Layout) -> int | None:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 import msgspec
 import pyarrow as pa
 
-from toolkit.errors import NotFoundError
+from toolkit.errors import NotFoundError, UsageError
+from toolkit.format.contract import columns_fault
 from toolkit.format.schema import Column, Derived, Kind, arrow_schema, derived_of
 from toolkit.format.tables import encode_label_table, sha256
 from toolkit.pack.append import Base
@@ -79,6 +80,9 @@ def prepare(
     survey = shaper.survey
     columns = _with_label_tables(survey)
     derived = derived_of(columns)
+    fault = columns_fault(columns, derived)
+    if fault is not None:
+        raise UsageError(f"these columns can't be packed: {fault}")
     schema = arrow_schema(columns, survey.types, survey.classes, derived)
     if base is not None:
         base.check_schema(schema)

@@ -18,7 +18,7 @@ _SHOWN_CHARACTERS = 72
 
 
 def tokens_views(facts: Mapping[str, TokenFacts]) -> list[View]:
-    """Return the tables of every tokens column, with an empty line before each."""
+    """Return the tables of the tokens column, with an empty line before each; none without one."""
     views: list[View] = []
     for name, one in facts.items():
         views += ["", _heading(name, one), _histogram(one)]

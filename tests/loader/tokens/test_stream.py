@@ -289,7 +289,6 @@ def test_torch_shares_the_memory(packed: Packed) -> None:
         ({"seq_len": 8, "batch_size": 2, "rank": 1}, "give both, or none"),
         ({"seq_len": 8, "batch_size": 2, "rank": 1, "world_size": 1}, "rank 1 of a world of 1"),
         ({"seq_len": 8, "batch_size": 2, "tokenizer": "bytes"}, "packed with ready ids"),
-        ({"seq_len": 8, "batch_size": 2, "column": "words"}, "no tokens column 'words'"),
         ({"phases": [(3, 2, 8)], "start_step": 4}, "behind the last phase"),
         ({"phases": [(3, 2, 8), (3, 2, 16)], "pack": "best"}, "one seq_len"),
     ],

@@ -63,7 +63,7 @@ def measure(case: BenchCase) -> BenchRun:
 
 def _width(dataset: Dataset) -> int:
     """Return the bytes of a stored token id."""
-    return 2 if max(c.tokens.vocabulary for c in dataset.columns if c.tokens) <= 1 << 16 else 4
+    return 2 if next(c.tokens.vocabulary for c in dataset.columns if c.tokens) <= 1 << 16 else 4
 
 
 def _main() -> None:

@@ -149,7 +149,6 @@ LOADER = OptionsOf(
     "a loader",
     LoaderKeywords,
     instead={
-        "column": "toolkit.open(columns=[...]) says which columns are read",
         "dtype": "a step of the pipeline casts a column",
         "exhausted": "epochs= and until_epoch= say how often samples come",
         "start_step": "load a state, or call set_epoch()",
@@ -172,7 +171,6 @@ MIX = OptionsOf(
     defaults=STREAM.defaults,
     instead={
         **_IN_WINDOWS,
-        "column": "open each dataset with its one tokens column, columns=[NAME]",
         "completed_phases": "all of its steps have one form, seq_len= and batch_size=",
         "drop_last": "a last step that isn't full is padded, and batch.mask says where: leave it out",
         "epochs": "bound it with until_epoch=, steps= or total_steps=",

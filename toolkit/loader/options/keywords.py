@@ -337,7 +337,6 @@ class StreamKeywords(WindowKeywords, _EpochsKeywords, total=False):
     group_documents: Annotated[
         int, Option(1024, "Consecutive documents that are packed, and shuffled, together.", least=1)
     ]
-    column: Annotated[str | None, Option(None, "The tokens column, when there are several.")]
 
 
 class MixKeywords(WindowKeywords, total=False):

@@ -181,7 +181,6 @@ def mix_options(given: MixKeywords) -> tuple[StreamOptions, Exhausted]:
         "remainder": "pad",
         "pack": None,
         "group_documents": 1,
-        "column": None,
     }
     return _placed(options), Exhausted(checked["exhausted"])
 

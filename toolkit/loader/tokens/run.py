@@ -13,7 +13,7 @@ from toolkit._native.shards.body import READ_RANGE
 from toolkit._native.tokens.gather import TokenShard
 from toolkit._native.tokens.run import TokenRun
 from toolkit.errors import CorruptShardError, UsageError
-from toolkit.escapes import listed, short
+from toolkit.escapes import listed
 from toolkit.format.layout import FixedLayout, ListLayout, column_layouts
 from toolkit.format.reader import ShardReader, read_failure
 from toolkit.format.schema import Column, Kind, TokenEncoding
@@ -39,11 +39,11 @@ class OpenRun:
         width: Bytes of a stored token.
     """
 
-    def __init__(self, dataset: Dataset, column: str | None = None) -> None:
+    def __init__(self, dataset: Dataset) -> None:
         """Find the tokens column of a whole split; reads the shard tables.
 
         Raises:
-            UsageError: There is none, or several and `column` is None; or the dataset is a view, or joined ones.
+            UsageError: There is none; or the dataset is a view, or joined ones.
             CorruptTableError: A shard table is missing or damaged.
         """
         if len(dataset.pins) > 1:
@@ -53,7 +53,7 @@ class OpenRun:
             )
         if dataset.is_view:
             raise UsageError("a token stream reads a whole split, and this is a view of it: open the split itself")
-        self.column = _tokens_column(dataset, column)
+        self.column = _tokens_column(dataset)
         self.encoding: TokenEncoding = self.column.tokens or TokenEncoding(vocabulary=1 << 32)
         self._table = dataset.read_table
         self._index = dataset.index
@@ -212,14 +212,9 @@ def _are_ends(offsets: NDArray[np.int64], first: int, last: bool, tokens: int) -
     return inside and (first > 0 or offsets[0] == 0) and (not last or offsets[-1] == tokens)
 
 
-def _tokens_column(dataset: Dataset, name: str | None) -> Column:
-    found = [column for column in dataset.columns if column.kind is Kind.TOKENS]
-    if name is not None:
-        found = [column for column in found if column.name == name]
-    if len(found) == 1:
-        return found[0]
-    names = listed(f"{column.name} ({column.kind.value})" for column in dataset.columns)
-    if not found:
-        asked = "no tokens column" if name is None else f"no tokens column {short(name, 80, quoted=True)}"
-        raise UsageError(f"the dataset has {asked}; it has {names}. Pack texts with --tokenizer")
-    raise UsageError(f"the dataset has several tokens columns ({names}): say column=")
+def _tokens_column(dataset: Dataset) -> Column:
+    found = next((column for column in dataset.columns if column.kind is Kind.TOKENS), None)
+    if found is None:
+        names = listed(f"{column.name} ({column.kind.value})" for column in dataset.columns)
+        raise UsageError(f"the dataset has no tokens column; it has {names}. Pack texts with --tokenizer")
+    return found

@@ -50,7 +50,7 @@ class TokenStream(StepStream):
         given = options.given
         self.options = options
         self.dataset = dataset = dataset if given["verify"] is None else dataset.verified(given["verify"])
-        self._tokens = OpenRun(dataset, given["column"])
+        self._tokens = OpenRun(dataset)
         check_fit(options, self._tokens)
         keys = partial(fold_all, _ORDER_VERSION, given["seed"])
         self._packed: PackedDocuments | None = None
