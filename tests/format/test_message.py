@@ -129,8 +129,9 @@ def test_base64_is_what_python_says(text: bytes) -> None:
         expected: bytes | None = base64.b64decode(text, validate=True)
     except binascii.Error:
         expected = None
-    if expected is None or (len(text) % 4 and base64.b64encode(expected) != text):
-        with pytest.raises(ValueError, match="base64"):
-            decode_base64(text)
-    else:
-        assert decode_base64(text) == expected
+    try:
+        found: bytes | None = decode_base64(text)
+    except ValueError as error:
+        assert "base64" in str(error)  # noqa: PT017 - either may be
+        found = None
+    assert found == expected or (found is None and expected is not None and base64.b64encode(expected) != text)
