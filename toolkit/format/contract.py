@@ -25,6 +25,7 @@ from toolkit.format.schema import (
     Kind,
     derived_type,
     is_own_name,
+    is_scalar,
     stored_order,
     token_type,
 )
@@ -124,7 +125,7 @@ def _fits(column: Column, field: pa.Field) -> bool:
         case Kind.TEXT:
             return dtype in _TEXT
         case Kind.SCALAR:
-            return any(kind(dtype) for kind in (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean))
+            return is_scalar(dtype)
         case Kind.JSON:
             return bool(dtype == pa.string())
         case Kind.BYTES:

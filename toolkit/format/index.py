@@ -87,6 +87,11 @@ class ShardIndex:
         table = self._tables.get(number)
         return table if table is not None else self._tables.setdefault(number, self._read(number))
 
+    def read_all(self) -> None:
+        """Read every table now, also one that has no shards. Raises as table()."""
+        for number in range(len(self)):
+            self.table(number)
+
     def tables(self) -> Iterator[ShardTable]:
         """Yield every table. Raises as table()."""
         return map(self.table, range(len(self)))

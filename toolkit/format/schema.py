@@ -29,6 +29,7 @@ __all__ = [
     "derived_type",
     "image_column",
     "is_own_name",
+    "is_scalar",
     "label_column",
     "medium_column",
     "stored_order",
@@ -175,6 +176,11 @@ def is_own_name(name: str) -> bool:
     return name.startswith("__")
 
 
+def is_scalar(dtype: pa.DataType) -> bool:
+    """Tell whether a column of kind scalar can have that type."""
+    return any(is_of_kind(dtype) for is_of_kind in (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean))
+
+
 def derived_of(columns: Sequence[Column]) -> tuple[Derived, ...]:
     """Return the derived columns that are written beside these, in the order of shards."""
     return tuple(
@@ -201,8 +207,7 @@ def derived_columns(derived: Sequence[Derived], schema: pa.Schema) -> tuple[Colu
     made = []
     for one in derived:
         dtype = schema.field(one.name).type
-        is_scalar = any(kind(dtype) for kind in (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean))
-        kind = Kind.SCALAR if is_scalar else Kind.TEXT if dtype == pa.string() else Kind.VALUE
+        kind = Kind.SCALAR if is_scalar(dtype) else Kind.TEXT if dtype == pa.string() else Kind.VALUE
         made.append(Column(name=one.name, kind=kind, arrow_type=str(dtype)))
     return tuple(made)
 

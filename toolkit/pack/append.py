@@ -44,8 +44,7 @@ class Base:
             )
         self.schema = read_schema(self._version)
         for split in self.manifest.splits:
-            for _ in read_index(self._version, split).tables():  # now, not when everything was packed
-                pass
+            read_index(self._version, split).read_all()  # what can't be read is told before anything is packed
         self.classes = read_classes(self._version)
 
     def joined_classes(self, survey: Survey, *, extend: bool) -> Mapping[str, tuple[str, ...]]:

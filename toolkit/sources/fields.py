@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from toolkit.errors import UsageError, did_you_mean
 from toolkit.format.media import stored_medium
-from toolkit.format.schema import Column, Kind, label_column, medium_column, stored_type
+from toolkit.format.schema import Column, Kind, is_own_name, label_column, medium_column, stored_type
 from toolkit.sources.options import SourceOptions
 
 __all__ = ["Chosen", "Field", "check_fields", "choose_fields", "make_column"]
@@ -123,7 +123,7 @@ def _check_names(columns: Sequence[str]) -> None:
     if twice is not None:
         raise UsageError(f"two fields would become the column {twice!r}: --rename one of them")
     for name in columns:
-        if name.startswith("__") or not name:
+        if is_own_name(name) or not name:
             raise UsageError(
                 f"{name!r} can't name a column: names that begin with __ are the format's own; --rename it"
             )
