@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import itertools
 import os
 import threading
 import weakref
@@ -15,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from toolkit._native.memory.lease import when_gone
 from toolkit._native.shards.body import READ_NULL, READ_OK, READ_RANGE, READ_TEXT, Body
 from toolkit._native.shards.fetch import FetchBuffer, fetch_binary, fetch_bytes, fetch_fixed
 from toolkit._native.shards.gather import find_values, gather_values, gather_windows
@@ -96,13 +99,16 @@ class Found:
         return spread
 
 
-_fetchers: weakref.WeakSet[Fetcher] = weakref.WeakSet()
+_numbers = itertools.count()
+_fetchers: dict[int, weakref.ref[Fetcher]] = {}  # a WeakSet's callback is Python: it swallows an interrupt
 
 
 def _renew_locks() -> None:
     """In a forked child: a lock that a worker held at that instant would never be released."""
-    for fetcher in list(_fetchers):
-        fetcher._lock = threading.Lock()
+    for known in list(_fetchers.values()):
+        fetcher = known()
+        if fetcher is not None:
+            fetcher._lock = threading.Lock()
 
 
 os.register_at_fork(after_in_child=_renew_locks)
@@ -125,7 +131,9 @@ class Fetcher:
         self._readers: OrderedDict[int, ShardReader] = OrderedDict()
         self._lock = threading.Lock()
         self._locator: Locator | None = None
-        _fetchers.add(self)
+        number = next(_numbers)
+        _fetchers[number] = weakref.ref(self)
+        when_gone(self, functools.partial(_fetchers.pop, number, None))
 
     @property
     def locator(self) -> Locator:
