@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import copy
-import itertools
+import json
 import os
 import pickle
 import socket
 import subprocess
 import sys
 import textwrap
-import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,6 +27,7 @@ torch = pytest.importorskip("torch")
 import toolkit.torch  # noqa: E402
 
 STEPS = toolkit.pipeline(slot("image").decode_image().center_crop(16).normalize("half"))
+CROPS = toolkit.pipeline(slot("image").decode_image().random_resized_crop(16).hflip())
 
 
 @pytest.fixture(scope="module")
@@ -146,17 +147,66 @@ def test_ranks_compare_where_they_stand(root: str) -> None:
         assert process.returncode == 0, errors
 
 
-def test_random_steps_draw_by_epoch_and_index(root: str) -> None:
+def test_random_steps_draw_by_epoch_and_index_once_one_is_told(root: str) -> None:
     ds = toolkit.open(root, split="train")
-    steps = toolkit.pipeline(slot("image").decode_image().random_resized_crop(16).hflip())
-    samples = toolkit.torch.Dataset(ds, steps, seed=5)
+    samples = toolkit.torch.Dataset(ds, CROPS, seed=5)
+    samples.set_epoch(0)
     first = samples[3]["image"]
     assert torch.equal(samples.__getitems__([7, 3])[1]["image"], first)
     samples.set_epoch(1)
     second = samples[3]["image"]
     assert not torch.equal(first, second)
     assert torch.equal(pickle.loads(pickle.dumps(samples))[3]["image"], second)
-    assert not torch.equal(toolkit.torch.Dataset(ds, steps, seed=6)[3]["image"], first)
+    other = toolkit.torch.Dataset(ds, CROPS, seed=6)
+    other.set_epoch(0)
+    assert not torch.equal(other[3]["image"], first)
+
+
+def by_epoch(root: str, epoch: int, seed: int = 0) -> list[Any]:
+    """What the samples are in an epoch that is told."""
+    samples = toolkit.torch.Dataset(toolkit.open(root, split="train"), CROPS, seed=seed)
+    samples.set_epoch(epoch)
+    return [samples[i]["image"] for i in range(len(samples))]
+
+
+def test_every_use_draws_anew(root: str) -> None:
+    # The n-th use of a sample draws as epoch n does, whatever else was used in between, and in the same batch.
+    samples = toolkit.torch.Dataset(toolkit.open(root, split="train"), CROPS, seed=5)
+    epochs = [by_epoch(root, epoch, seed=5) for epoch in range(4)]
+    uses = [(3, 0), (3, 1), (7, 0), (-21, 2), (7, 1)]
+    for index, use in uses:
+        assert torch.equal(samples[index]["image"], epochs[use][index % 24])
+    batch = samples.__getitems__([7, 3, 0, 3 - 24, 7])
+    expected = [epochs[2][7], epochs[3][3], epochs[0][0], by_epoch(root, 4, seed=5)[3], epochs[3][7]]
+    assert all(torch.equal(made["image"], other) for made, other in zip(batch, expected, strict=True))
+    for index in (24, -25):
+        with pytest.raises(IndexError):
+            samples[index]
+    assert torch.equal(samples[0]["image"], epochs[1][0])  # an index that is none was no use of another
+
+
+def test_ranks_draw_apart(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # A DistributedSampler gives a sample to another rank in the next epoch, for which it is the first use.
+    ds = toolkit.open(root, split="train")
+    drawn = []
+    for rank in range(2):
+        monkeypatch.setenv("RANK", str(rank))
+        monkeypatch.setenv("WORLD_SIZE", "2")
+        samples = toolkit.torch.Dataset(ds, CROPS)
+        drawn.append([samples[3]["image"] for _ in range(2)])
+        samples.set_epoch(2)
+        drawn[-1].append(samples[3]["image"])
+    expected = [by_epoch(root, number)[3] for number in range(4)]
+    for rank in range(2):
+        for use in range(2):
+            assert torch.equal(drawn[rank][use], expected[2 * use + rank])
+    assert torch.equal(drawn[0][2], drawn[1][2])  # an epoch that is told is one for all ranks
+
+
+def test_a_launcher_that_says_nonsense_is_no_error(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RANK", "many")
+    samples = toolkit.torch.Dataset(toolkit.open(root, split="train"), CROPS)
+    assert torch.equal(samples[3]["image"], by_epoch(root, 0)[3])
 
 
 def test_batch_maps_are_refused(root: str) -> None:
@@ -166,30 +216,31 @@ def test_batch_maps_are_refused(root: str) -> None:
         )
 
 
-CROPS = toolkit.pipeline(slot("image").decode_image().random_resized_crop(16).hflip())
+@pytest.mark.parametrize("epoch", [0, (1 << 31) - 1, 1 << 31, (1 << 62) - 1])
+def test_an_epoch_that_is_told_stays(root: str, epoch: int) -> None:
+    samples = toolkit.torch.Dataset(toolkit.open(root, split="train"), CROPS)
+    samples.set_epoch(epoch)
+    assert samples.state_dict()["epoch"] == epoch
+    assert torch.equal(samples[3]["image"], samples[3]["image"])
 
 
-def test_an_epoch_that_is_drawn_again_warns_once(root: str) -> None:
+def test_a_state_counts_on(root: str) -> None:
     ds = toolkit.open(root, split="train")
-    samples = toolkit.torch.Dataset(ds, CROPS)
-    loader = torch.utils.data.DataLoader(samples, batch_size=5, shuffle=True)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert samples[3]["image"].shape == samples[3]["image"].shape  # a look at one is no epoch
-        for epoch in range(3):
-            samples.set_epoch(epoch)
-            list(loader)
-    with pytest.warns(UserWarning, match=r"again in epoch 2.*set_epoch\(epoch\) before each epoch") as told:
-        list(itertools.chain(loader, loader))
-    assert len(told) == 1
-    some = torch.utils.data.Subset(toolkit.torch.Dataset(ds, CROPS), [4, 5])
-    with pytest.warns(UserWarning, match="again in epoch 0"):
-        list(itertools.chain(*[torch.utils.data.DataLoader(some, batch_size=2)] * 2))
-    plain = toolkit.torch.Dataset(ds, toolkit.pipeline(slot("image").decode_image().center_crop(16)))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        for _ in range(3):
-            list(torch.utils.data.DataLoader(plain, batch_size=5))
+    samples, other = toolkit.torch.Dataset(ds, CROPS), toolkit.torch.Dataset(ds, CROPS)
+    for index in (3, 3, 5):
+        samples[index]
+    state = json.loads(json.dumps(samples.state_dict()))
+    assert (state["epoch"], state["counts"]) == (2, "uses")
+    other.load_state_dict(state)
+    assert torch.equal(other[5]["image"], by_epoch(root, 2)[5])  # as often as the one that was used most often
+    other.load_state_dict(state)
+    assert torch.equal(other[5]["image"], by_epoch(root, 3)[5])
+    other.set_epoch(7)
+    other.load_state_dict(state)
+    assert torch.equal(other[5]["image"], by_epoch(root, 7)[5])
+    for wrong in (None, {}, {**state, "counts": "batches"}, {**state, "counts": None}):
+        with pytest.raises(UsageError, match=r"no state of toolkit\.torch\.Dataset"):
+            other.load_state_dict(wrong)  # type: ignore[arg-type]
 
 
 def test_an_epoch_that_is_none(root: str) -> None:
@@ -211,7 +262,7 @@ def test_a_copy_goes_its_own_way(root: str) -> None:
 
 
 @pytest.mark.parametrize("context", ["fork", "spawn"])
-def test_workers_are_told_of_epochs_even_those_that_persist(root: str, tmp_path: Path, context: str) -> None:
+def test_workers_know_of_epochs_and_uses_even_those_that_persist(root: str, tmp_path: Path, context: str) -> None:
     script = tmp_path / "epochs.py"
     script.write_text(
         textwrap.dedent(f"""
@@ -240,8 +291,11 @@ def test_workers_are_told_of_epochs_even_those_that_persist(root: str, tmp_path:
             anew = crops(samples, **shared)
             samples.set_epoch(1)
             assert torch.equal(anew(), epochs[1])
-            print("told so far", flush=True)
             assert torch.equal(anew(), epochs[1])
+            for options in (dict(persistent_workers=True), dict()):
+                untold = crops(toolkit.torch.Dataset(ds, steps), **shared, **options)
+                for epoch in range(2):
+                    assert torch.equal(untold(), epochs[epoch]), ("untold", options, epoch)
 
         if __name__ == "__main__":
             main()
@@ -249,8 +303,6 @@ def test_workers_are_told_of_epochs_even_those_that_persist(root: str, tmp_path:
     )
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=200)
     assert done.returncode == 0, done.stderr
-    assert done.stdout == "told so far\n"
-    assert done.stderr.count("UserWarning: toolkit.torch.Dataset is asked for samples again in epoch 1") in (1, 2)
 
 
 def test_what_torch_has_not_names_the_sample(root: str) -> None:

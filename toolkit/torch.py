@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Unpack
 
@@ -36,6 +35,9 @@ from toolkit.processors import processors
 
 __all__ = ["Dataset", "IterableDataset", "agreed_state"]
 
+_COUNTS = "counts"  # of a state: what its epoch is
+_MOST_USES = (1 << 31) - 1
+
 
 class Dataset(torch.utils.data.Dataset):  # type: ignore[misc]  # torch's types aren't followed
     """A dataset, through a pipeline, for torch.utils.data.DataLoader with any number of workers, forked or spawned.
@@ -43,9 +45,13 @@ class Dataset(torch.utils.data.Dataset):  # type: ignore[misc]  # torch's types 
     A sample is a dict of column -> tensor, number, bytes or str. It pickles as path and pin: workers copy no sample.
     toolkit's own loader shares memory with its batches and resumes exactly; this is for code that has a DataLoader.
 
-    Random steps draw by (seed, epoch, index): call set_epoch() before each epoch, as on torch's DistributedSampler.
-    Workers see it too, also those that persist. Without it every epoch augments alike, and the second one warns. A
-    state, as torchdata's StatefulDataLoader keeps it beside its sampler's, is the epoch, and what the samples are of.
+    Random steps draw anew each time that a sample is used, by (seed, how often it was used before, rank, index). The
+    counts, four bytes a sample, lie in memory that all workers share, also those that begin anew or persist: which
+    worker reads a sample changes nothing. set_epoch() says otherwise: then they draw by (seed, epoch, index), the same
+    at every use until it is called again. What a rank is, torch.distributed says, or else the launcher.
+
+    A state, as torchdata's StatefulDataLoader keeps it beside its sampler's, is the epoch, or how often the sample
+    that was used most often was; all samples then count on from there, so none draws what it drew before.
     """
 
     @SAMPLES.documented
@@ -57,54 +63,73 @@ class Dataset(torch.utils.data.Dataset):  # type: ignore[misc]  # torch's types 
         self._dataset = dataset = dataset if given["verify"] is None else dataset.verified(given["verify"])
         self._pipeline = pipeline
         self._seed = given["seed"]
-        self._uses = _Uses()
         self._reader = DirectReader(dataset, pipeline, self._seed, output="torch")
-        self._random = pipeline is not None and any(slot.is_random for slot in pipeline.slots)
+        random = pipeline is not None and any(slot.is_random for slot in pipeline.slots)
+        self._uses = _Uses.of(len(dataset) if random else 0)
+        self._ranks = _ranks()
 
     def set_epoch(self, epoch: int) -> None:
         """Let random steps draw as in `epoch` from now on, whatever a state says that is loaded afterwards.
 
         Raises UsageError: it is no whole number from 0 on.
         """
-        self._uses.begin(checked_epoch(epoch), asked=True)
+        self._uses.draw_by_epoch(checked_epoch(epoch), asked=True)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the epoch, and what a dataset must be of to load it."""
-        return dump_state(self._run(), Cursor(self._uses.epoch, self._uses.epoch, 0, 0))
+        """Return the epoch, or how often samples were used, and what a dataset must be of to load it."""
+        uses = self._uses
+        number = uses.most if uses.epoch is None else uses.epoch
+        return {
+            **dump_state(self._run(), Cursor(number, number, 0, 0)),
+            _COUNTS: "uses" if uses.epoch is None else "epochs",
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take the state's epoch, unless set_epoch() said one. Raises UsageError: the state is of other samples."""
-        epoch = load_state(state, self._run()).epoch
-        if not self._uses.asked:
-            self._uses.begin(epoch, asked=False)
+        """Go on as the state says, unless set_epoch() was called. Raises UsageError: the state is of other samples."""
+        counted = state.get(_COUNTS) if isinstance(state, Mapping) else None
+        if counted not in ("uses", "epochs"):
+            raise UsageError(f"this is no state of toolkit.torch.Dataset: {short(state, 240, quoted=True)}")
+        number = load_state({name: value for name, value in state.items() if name != _COUNTS}, self._run()).epoch
+        if counted == "uses":
+            self._uses.count_from(number)
+        elif not self._uses.asked:
+            self._uses.draw_by_epoch(number, asked=False)
 
     def __repr__(self) -> str:
-        return f"<toolkit.torch.Dataset of {self._dataset!r}, epoch {self._uses.epoch}>"
+        epoch = "" if self._uses.epoch is None else f", epoch {self._uses.epoch}"
+        return f"<toolkit.torch.Dataset of {self._dataset!r}{epoch}>"
 
     def __len__(self) -> int:
         return len(self._dataset)
 
     def __getitem__(self, index: int) -> dict[str, Any]:
         """Return a sample. Raises IndexError, CorruptShardError, SampleError."""
-        return self._read([index], counted=torch.utils.data.get_worker_info() is not None)[0]
+        return self.__getitems__([index])[0]
 
     def __getitems__(self, indices: Sequence[int]) -> list[dict[str, Any]]:
         """Return the samples of a batch, read at once: what a DataLoader calls."""
-        return self._read(indices, counted=True)
+        alike: dict[int, list[int]] = {}  # places of samples that draw by one number; usually that is all of them
+        for place, number in enumerate(self._numbers(indices)):
+            alike.setdefault(number, []).append(place)
+        samples: list[dict[str, Any]] = [{}] * len(indices)
+        for number, places in alike.items():
+            columns = self._reader.read([indices[place] for place in places], number)
+            for i, place in enumerate(places):
+                samples[place] = {name: values[i] for name, values in columns.items()}
+        return samples
 
-    def _read(self, indices: Sequence[int], *, counted: bool) -> list[dict[str, Any]]:
-        """Return samples; `counted` is left out for who just looks at one."""
-        if counted and self._random and self._uses.repeated(indices, len(self)):
-            warnings.warn(
-                f"toolkit.torch.Dataset is asked for samples again in epoch {self._uses.epoch}, so random steps draw "
-                "what they drew before: call set_epoch(epoch) before each epoch",
-                stacklevel=3,
-            )
-        columns = self._reader.read(indices, self._uses.epoch)
-        return [{name: values[i] for name, values in columns.items()} for i in range(len(indices))]
+    def _numbers(self, indices: Sequence[int]) -> list[int]:
+        """Return what each sample draws by in place of an epoch, and note that it is used."""
+        uses = self._uses
+        if uses.epoch is not None or not uses.counts:
+            return [uses.epoch or 0] * len(indices)
+        rank, world_size = _joined_ranks() or self._ranks
+        return [uses.next(index) * world_size + rank for index in indices]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (type(self), self._dataset, self._pipeline, self._seed, self._uses.shared)
+        # Workers that are spawned know of no torch.distributed.
+        ranks = _joined_ranks() or self._ranks
+        return _restored, (type(self), self._dataset, self._pipeline, self._seed, self._uses.shared, ranks)
 
     def _run(self) -> Run:
         return Run(
@@ -238,60 +263,95 @@ def _dicts(loader: Loader) -> Iterator[dict[str, Any]]:
 
 
 def _restored(
-    kind: type[Dataset], dataset: ToolkitDataset, pipeline: Pipeline | None, seed: int, shared: torch.Tensor
+    kind: type[Dataset],
+    dataset: ToolkitDataset,
+    pipeline: Pipeline | None,
+    seed: int,
+    shared: torch.Tensor,
+    ranks: tuple[int, int],
 ) -> Dataset:
     made = kind(dataset, pipeline, seed=seed)
-    made._uses = _Uses(shared)
+    made._uses, made._ranks = _Uses(shared), ranks
     return made
 
 
-class _Uses:
-    """The epoch that a dataset is in, and whether its samples came before in it, for it and all its workers together.
+def _joined_ranks() -> tuple[int, int] | None:
+    """Return (rank, world size) of torch.distributed where that is initialised."""
+    if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
+        return None
+    return torch.distributed.get_rank(), torch.distributed.get_world_size()
 
-    Draws can't follow from how often a sample was asked for: workers begin anew with each epoch, or persist and get
-    other samples. So the consumer says the epoch, in memory that the workers share; where nobody does, repeats are
-    noticed.
+
+def _ranks() -> tuple[int, int]:
+    """Return (rank, world size) as the launcher says; of what it says wrong, only that ranks draw alike comes."""
+    try:
+        return find_ranks(None, None)
+    except UsageError:
+        return 0, 1
+
+
+class _Uses:
+    """How often each sample was used, for a dataset and all its workers together, or the epoch that was told instead.
+
+    A worker can't count alone: workers begin anew with each epoch, or persist and get other samples. A sample is in
+    one worker's hands at a time, unless a sampler deals it out twice in an epoch; then two workers may read one count.
 
     Attributes:
-        shared: int64: epoch, whether it was asked for, samples drawn in it, the first of them, whether that was warned.
+        shared: int32: whether there is an epoch, whether the consumer said it, its lower and upper 31 bits, where
+            counts begin, likewise; and the counts, of which there are none where nothing draws.
     """
 
-    def __init__(self, shared: torch.Tensor | None = None) -> None:
+    def __init__(self, shared: torch.Tensor) -> None:
         """Go on with `shared`, which a worker is given, or a copy has of its own."""
-        self.shared = torch.tensor([0, 0, 0, -1, 0]) if shared is None else shared
-        if not self.shared.is_shared():
+        if not shared.is_shared():
             with contextlib.suppress(RuntimeError):  # no shared memory: then there can be no workers
-                self.shared.share_memory_()
-        self._values = self.shared.numpy()
+                shared.share_memory_()
+        self.shared = shared
+        values = shared.numpy()
+        self._said, self._numbers, self.counts = values[:2], values[2:6], memoryview(values)[6:]
+
+    @classmethod
+    def of(cls, samples: int) -> _Uses:
+        """Begin with samples that were never used."""
+        return cls(torch.zeros(6 + samples, dtype=torch.int32))
 
     @property
-    def epoch(self) -> int:
-        """The epoch."""
-        return int(self._values[0])
+    def epoch(self) -> int | None:
+        """The epoch, where one was told."""
+        return self._number(0) if self._said[0] else None
 
     @property
     def asked(self) -> bool:
-        """Whether the consumer said it."""
-        return bool(self._values[1])
+        """Whether the consumer told it."""
+        return bool(self._said[1])
 
-    def begin(self, epoch: int, *, asked: bool) -> None:
-        """Be in an epoch of which no sample was drawn yet."""
-        self._values[:4] = epoch, asked, 0, -1
+    @property
+    def most(self) -> int:
+        """How often the sample was used that was used most often."""
+        return self._number(2) + (int(self.shared[6:].max()) if len(self.counts) else 0)
 
-    def repeated(self, indices: Sequence[int], samples: int) -> bool:
-        """Note that samples are drawn. Is one surely drawn again in this epoch, and was that not said before?
+    def draw_by_epoch(self, epoch: int, *, asked: bool) -> None:
+        """Count no more: draw by an epoch."""
+        self._set_number(0, epoch)
+        self._said[:] = True, asked
 
-        Two processes may note at once and one of them be lost: an epoch later there are more.
-        """
-        values, known = self._values, len(indices) and int(self._values[3])
-        values[2] += len(indices)
-        again = values[2] > samples or (known >= 0 and known in indices)
-        if known < 0:
-            values[3] = indices[0]
-        if not again or values[4]:
-            return False
-        values[4] = 1
-        return True
+    def count_from(self, uses: int) -> None:
+        """Let all samples count as used so often, at the least. Each worker may say it, of a state of its own."""
+        self._set_number(2, max(uses, self._number(2)))
+
+    def next(self, index: int) -> int:
+        """Return how often a sample was used before, and count this use; of an index that is none nothing."""
+        if not -len(self.counts) <= index < len(self.counts):
+            return 0
+        used = self.counts[index]
+        self.counts[index] = used + 1 if used < _MOST_USES else 0
+        return self._number(2) + used
+
+    def _number(self, at: int) -> int:
+        return int(self._numbers[at]) | int(self._numbers[at + 1]) << 31
+
+    def _set_number(self, at: int, number: int) -> None:
+        self._numbers[at : at + 2] = number & _MOST_USES, number >> 31
 
 
 def agreed_state(loader: Loader) -> dict[str, Any]:
