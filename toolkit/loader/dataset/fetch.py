@@ -92,10 +92,8 @@ class Found:
         spread = Found(
             np.zeros(n, np.int64), np.zeros(n, np.int64), np.full(n, READ_RANGE, np.int32), np.full(n, -1, np.int64)
         )
-        spread.starts[where] = self.starts
-        spread.lengths[where] = self.lengths
-        spread.statuses[where] = self.statuses
-        spread.chunks[where] = self.chunks
+        for name in ("starts", "lengths", "statuses", "chunks"):
+            getattr(spread, name)[where] = getattr(self, name)
         return spread
 
 
@@ -105,10 +103,8 @@ _fetchers: dict[int, weakref.ref[Fetcher]] = {}  # a WeakSet's callback is Pytho
 
 def _renew_locks() -> None:
     """In a forked child: a lock that a worker held at that instant would never be released."""
-    for known in list(_fetchers.values()):
-        fetcher = known()
-        if fetcher is not None:
-            fetcher._lock = threading.Lock()
+    for fetcher in filter(None, [known() for known in list(_fetchers.values())]):
+        fetcher._lock = threading.Lock()
 
 
 os.register_at_fork(after_in_child=_renew_locks)
@@ -347,8 +343,7 @@ class Fetcher:
         """Return the values of a leaf of text as str, `null` where null. Raises CorruptShardError."""
         texts: list[str | None] = []
         try:
-            for value in values:
-                texts.append(null if value is None else value.decode())
+            texts.extend(null if value is None else value.decode() for value in values)
         except UnicodeDecodeError as error:
             raise self.corrupt(int(located.rows[len(texts)]), leaf, READ_TEXT, -1) from error
         return texts
@@ -379,10 +374,9 @@ class Fetcher:
     def _check(
         self, failed: int, leaf: str, located: Located, statuses: NDArray[np.int32], chunks: NDArray[np.int64]
     ) -> None:
-        if not failed:
-            return
-        i = int(np.flatnonzero((statuses != READ_OK) & (statuses != READ_NULL))[0])
-        raise self.corrupt(int(located.rows[i]), leaf, int(statuses[i]), int(chunks[i]))
+        if failed:
+            i = int(np.flatnonzero((statuses != READ_OK) & (statuses != READ_NULL))[0])
+            raise self.corrupt(int(located.rows[i]), leaf, int(statuses[i]), int(chunks[i]))
 
     def corrupt(self, row: int, leaf: str, status: int, chunk: int) -> CorruptShardError:
         """Return the error that says why a value of a leaf can't be trusted: a READ_ status and its chunk."""
