@@ -6,6 +6,7 @@ from toolkit.pipelines.cast import Cast
 from toolkit.pipelines.image.colour import ColorJitter, Grayscale
 from toolkit.pipelines.image.decode_step import Accuracy, DecodeImage, Mode, Truncated
 from toolkit.pipelines.image.finish import Normalize, ToChw, ToHwc
+from toolkit.pipelines.image.fitting import Contain, Cover, ScaleJitter, Thumbnail
 from toolkit.pipelines.image.geometry import (
     CenterCrop,
     Crop,
@@ -27,6 +28,8 @@ __all__ = [
     "Cast",
     "CenterCrop",
     "ColorJitter",
+    "Contain",
+    "Cover",
     "Crop",
     "DecodeImage",
     "Filter",
@@ -42,6 +45,8 @@ __all__ = [
     "Resize",
     "ResizeLong",
     "ResizeShort",
+    "ScaleJitter",
+    "Thumbnail",
     "ToChw",
     "ToHwc",
     "Truncated",

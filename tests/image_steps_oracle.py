@@ -16,7 +16,7 @@ import image_steps as steps
 import numpy as np
 import xxhash
 from PIL import Image, ImageEnhance, ImageOps
-from pillow_resample import resize, resize_rgba
+from pillow_resample import Box, resize, resize_rgba
 
 from toolkit.pipelines.conditions import Maybe, OneOf
 from toolkit.pipelines.step import Step
@@ -77,6 +77,22 @@ def _apply(image: Image.Image, step: Step, u: Draws) -> Image.Image:
         case steps.ResizeLong(size, filter):
             short = max(1, int(size * min(width, height) / max(width, height)))
             return _resize(image, *((size, short) if width <= height else (short, size)), filter)
+        case steps.Cover(to_height, to_width, filter):
+            return _resize(image, to_height, to_width, filter, _middle(width, height, to_width / to_height))
+        case steps.Contain(to_height, to_width, is_padded, fill, filter):
+            image = _resize(image, *_contained(height, width, to_height, to_width), filter)
+            if not is_padded:
+                return image
+            made = Image.new(image.mode, (to_width, to_height), _fill(image, fill))
+            made.paste(image, (round((to_width - image.width) * 0.5), round((to_height - image.height) * 0.5)))
+            return made
+        case steps.Thumbnail(to_height, to_width, filter):
+            thumbnail = Image.new("1", (width, height))
+            thumbnail.thumbnail((to_width, to_height), reducing_gap=None)
+            return _resize(image, thumbnail.height, thumbnail.width, filter)
+        case steps.ScaleJitter(to_height, to_width, (low, high), filter):
+            r = min(to_height / height, to_width / width) * (low + u[0] * (high - low))
+            return _resize(image, max(1, int(height * r)), max(1, int(width * r)), filter)
         case steps.Crop(top, left, crop_h, crop_w):
             return image.crop((left, top, left + crop_w, top + crop_h))
         case steps.CenterCrop(crop_h, crop_w):
@@ -111,13 +127,33 @@ def _fill(image: Image.Image, fill: int) -> int | tuple[int, ...]:
     return fill if image.mode == "L" else (fill,) * len(image.getbands())
 
 
-def _resize(image: Image.Image, height: int, width: int, filter: steps.Filter) -> Image.Image:
+def _resize(image: Image.Image, height: int, width: int, filter: steps.Filter, box: Box | None = None) -> Image.Image:
     pixels = np.asarray(image)
     if image.mode == "RGBA":
-        return Image.fromarray(resize_rgba(pixels, width, height, filter.value))
+        return Image.fromarray(resize_rgba(pixels, width, height, filter.value, box))
     if image.mode == "L":
-        return Image.fromarray(resize(pixels[:, :, None], width, height, filter.value)[:, :, 0])
-    return Image.fromarray(resize(pixels, width, height, filter.value))
+        return Image.fromarray(resize(pixels[:, :, None], width, height, filter.value, box)[:, :, 0])
+    return Image.fromarray(resize(pixels, width, height, filter.value, box))
+
+
+def _middle(width: int, height: int, ratio: float) -> Box:
+    """The box of ImageOps.fit."""
+    w, h = float(width), float(height)
+    if width / height > ratio:
+        w = ratio * height
+    elif width / height < ratio:
+        h = width / ratio
+    left, top = (width - w) * 0.5, (height - h) * 0.5
+    return left, top, left + w, top + h
+
+
+def _contained(height: int, width: int, to_height: int, to_width: int) -> tuple[int, int]:
+    """The size of ImageOps.contain, but at least 1."""
+    if width / height > to_width / to_height:
+        return max(1, round(height / width * to_width)), to_width
+    if width / height < to_width / to_height:
+        return to_height, max(1, round(width / height * to_height))
+    return to_height, to_width
 
 
 def _grow(image: Image.Image, height: int, width: int) -> Image.Image:
@@ -196,6 +232,10 @@ OPS = {
     "resize": steps.Resize,
     "resize_short": steps.ResizeShort,
     "resize_long": steps.ResizeLong,
+    "cover": steps.Cover,
+    "contain": steps.Contain,
+    "thumbnail": steps.Thumbnail,
+    "scale_jitter": steps.ScaleJitter,
     "crop": steps.Crop,
     "center_crop": steps.CenterCrop,
     "random_crop": steps.RandomCrop,

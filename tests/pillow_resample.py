@@ -17,35 +17,46 @@ PRECISION_BITS = 32 - 8 - 2
 STOCK_PILLOW = ".post" not in Image.__version__
 
 
-def resize(pixels: np.ndarray, width: int, height: int, filter: str = "bilinear") -> np.ndarray:
+Box = tuple[float, float, float, float]  # left, top, right, bottom
+
+
+def resize(pixels: np.ndarray, width: int, height: int, filter: str = "bilinear", box: Box | None = None) -> np.ndarray:
     """Return uint8 (height, width, channels) from uint8 (h, w, channels); alpha is a channel like the others."""
+    left, top, right, bottom = (float(np.float32(end)) for end in box or (0, 0, pixels.shape[1], pixels.shape[0]))
     if filter == "nearest":
-        return np.ascontiguousarray(pixels[_nearest(pixels.shape[0], height)][:, _nearest(pixels.shape[1], width)])
-    if pixels.shape[1] != width:
-        pixels = _columns(pixels, width, *FILTERS[filter])
-    if pixels.shape[0] != height:
-        pixels = _columns(pixels.swapaxes(0, 1), height, *FILTERS[filter]).swapaxes(0, 1)
+        columns = _nearest(pixels.shape[1], width, left, _length(left, right))
+        return np.ascontiguousarray(pixels[_nearest(pixels.shape[0], height, top, _length(top, bottom))][:, columns])
+    if (pixels.shape[1], left, right) != (width, 0, width):
+        pixels = _columns(pixels, width, *FILTERS[filter], left, _length(left, right))
+    if (pixels.shape[0], top, bottom) != (height, 0, height):
+        across = pixels.swapaxes(0, 1)
+        pixels = _columns(across, height, *FILTERS[filter], top, _length(top, bottom)).swapaxes(0, 1)
     return np.ascontiguousarray(pixels)
 
 
-def resize_rgba(pixels: np.ndarray, width: int, height: int, filter: str) -> np.ndarray:
+def resize_rgba(pixels: np.ndarray, width: int, height: int, filter: str, box: Box | None = None) -> np.ndarray:
     """Return what Image.resize gives for RGBA: colours are premultiplied by alpha, and divided by it afterwards."""
-    if filter == "nearest" or pixels.shape[:2] == (height, width):
-        return resize(pixels, width, height, filter)
+    is_whole = box is None or box == (0, 0, pixels.shape[1], pixels.shape[0])
+    if filter == "nearest" or (pixels.shape[:2] == (height, width) and is_whole):
+        return resize(pixels, width, height, filter, box)
     alpha = pixels[:, :, 3:].astype(int)
     product = pixels[:, :, :3] * alpha + 128
     premultiplied = np.concatenate([((product >> 8) + product) >> 8, alpha], axis=2).astype(np.uint8)
-    made = resize(premultiplied, width, height, filter)
+    made = resize(premultiplied, width, height, filter, box)
     alpha = made[:, :, 3:].astype(int)
     divided = np.minimum(255 * made[:, :, :3].astype(int) // np.maximum(alpha, 1), 255)
     made[:, :, :3] = np.where((alpha == 0) | (alpha == 255), made[:, :, :3], divided)
     return made
 
 
-def _nearest(size: int, out: int) -> list[int]:
+def _length(begin: float, end: float) -> float:
+    return float(np.float32(end) - np.float32(begin))
+
+
+def _nearest(size: int, out: int, begin: float, length: float) -> list[int]:
     """Source of each output: the place is added up, not multiplied, as in ImagingScaleAffine (Geometry.c)."""
-    scale = size / out
-    place, found = scale * 0.5, []
+    scale = length / out
+    place, found = begin + scale * 0.5, []
     for _ in range(out):
         found.append(min(int(place), size - 1))
         place += scale
@@ -78,15 +89,17 @@ FILTERS: dict[str, tuple[Callable[[float], float], float]] = {
 }
 
 
-def _columns(pixels: np.ndarray, width: int, weigh: Callable[[float], float], support: float) -> np.ndarray:
+def _columns(
+    pixels: np.ndarray, width: int, weigh: Callable[[float], float], support: float, begin: float, length: float
+) -> np.ndarray:
     size = pixels.shape[1]
-    scale = size / width
+    scale = length / width
     stretch = max(scale, 1.0)
     inverse = 1.0 / stretch
     exact = pixels.astype(np.float64)  # sums of 8-bit values times 22-bit weights are whole numbers far below 2**53
     sums = np.empty((pixels.shape[0], width, pixels.shape[2]))
     for i in range(width):
-        center = (i + 0.5) * scale
+        center = begin + (i + 0.5) * scale
         first = max(int(center - stretch * support + 0.5), 0)
         last = min(int(center + stretch * support + 0.5), size)
         taps = [weigh((x - center + 0.5) * inverse) for x in range(first, last)]

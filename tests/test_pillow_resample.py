@@ -20,6 +20,11 @@ def test_it_is_pillows(source: tuple[int, int], size: tuple[int, int], filter: s
     turned = size[1] / source[1] > 2 * size[0] / source[0] or source[1] > 2 * source[0]
     assert difference.max() <= (2 if not STOCK_PILLOW else int(turned))
 
+    box = (source[0] / 7, source[1] / 11, source[0] / 1.3, source[1] / 1.7)
+    expected = np.asarray(image.resize(size, Image.Resampling[filter.upper()], box), np.int16)
+    difference = np.abs(resize(np.asarray(image), *size, filter, box) - expected)
+    assert turned or difference.max() <= (2 if not STOCK_PILLOW else 0)
+
     image.putalpha(picture(sum(size), *source).convert("L"))
     expected = np.asarray(image.resize(size, Image.Resampling[filter.upper()]), np.int16)
     difference = np.abs(resize_rgba(np.asarray(image), *size, filter) - expected)

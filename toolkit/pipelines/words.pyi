@@ -121,6 +121,55 @@ class Words(ABC):
             name: What it draws by, in place of its number among those that have no name.
         """
 
+    def cover(self, size: int | tuple[int, int], *, filter: str = "bilinear") -> Self:
+        """Fill `size` or (height, width) with the middle of the picture, proportions kept: PIL's ImageOps.fit.
+
+        The largest part in the middle that has the proportions of the size is resized to it. Its sides may lie between
+        pixels, and the filter sees the pixels around it.
+        """
+
+    def contain(
+        self, size: int | tuple[int, int], *, pad: bool = True, fill: int = 0, filter: str = "bilinear"
+    ) -> Self:
+        """Resize to the largest picture within `size` or (height, width), proportions kept, and pad it to the size.
+
+        PIL's ImageOps.pad; without `pad` it is ImageOps.contain. The other side is round(size * side / longest side),
+        halves to even, at least 1. Where a number of pixels to add is odd, half of it is rounded to even in front.
+
+        Args:
+            size: Of the result; without `pad`, the most that it may have.
+            pad: Whether to add pixels on both sides, so that all results have the size.
+            fill: The value (0..255) of pixels that are added.
+            filter: Of the resize.
+        """
+
+    def thumbnail(self, size: int | tuple[int, int], *, filter: str = "bilinear") -> Self:
+        """Shrink to the largest picture of the same proportions within `size` or (height, width); never enlarge.
+
+        Sizes are those of PIL's Image.thumbnail: of two whole numbers the one that keeps the proportions better. Pixels
+        are those of its reducing_gap=None.
+        """
+
+    def scale_jitter(
+        self,
+        target_size: int | tuple[int, int],
+        *,
+        scale_range: tuple[float, float] = (0.1, 2.0),
+        filter: str = "bilinear",
+        name: str | None = None,
+    ) -> Self:
+        """Resize by a random scale and keep the proportions: torchvision's ScaleJitter, large scale jitter.
+
+        With H, W the picture's size: r = min(height / H, width / W) * (low + (high - low) * u0), and the result has
+        int(H * r) x int(W * r) pixels, at least one each way. torchvision's target_size is (width, height).
+
+        Args:
+            target_size: One number or (height, width), within which a picture lies that is drawn a scale of 1.
+            scale_range: (low, high) of the scale.
+            filter: Of the resize.
+            name: What it draws by, in place of its number among those that have no name.
+        """
+
     def color_jitter(
         self,
         *,

@@ -30,7 +30,10 @@ __all__ = [
     "Resize",
     "ResizeLong",
     "ResizeShort",
+    "Resizing",
     "VFlip",
+    "size_of",
+    "to_size",
 ]
 
 RESIZES_AS = "Pillow 12"
@@ -53,16 +56,20 @@ class _Sized(Protocol):
     def width(self) -> int: ...
 
 
-def _side(step: _Sized) -> object:
+def size_of(step: _Sized) -> object:
+    """Return the size of a step's result as it is written: one number where the sides are alike."""
     return step.height if step.height == step.width else (step.height, step.width)
 
 
-def _cut(step: _Sized, state: State) -> State:
+def to_size(step: _Sized, state: State) -> State:
+    """Return pixels of the step's size. Raises MisfitError."""
     pixels(state)
     return state.with_size(step.height, step.width)
 
 
-class _Resizing(PixelStep):
+class Resizing(PixelStep):
+    """A step that resizes with a filter."""
+
     __slots__ = ()
     filter: Filter
 
@@ -87,7 +94,7 @@ class _Flip(PixelStep):
 
 
 @register
-class Resize(_Resizing):
+class Resize(Resizing):
     """Resize to exactly (height, width), antialiased. Filters: nearest, bilinear, bicubic, lanczos."""
 
     word = "resize"
@@ -109,7 +116,7 @@ class Resize(_Resizing):
 
     def after(self, state: State) -> State:
         """Make the size."""
-        return _cut(self, state)
+        return to_size(self, state)
 
     def text(self) -> str:
         """Write both sides in one."""
@@ -117,7 +124,7 @@ class Resize(_Resizing):
 
 
 @register
-class ResizeShort(_Resizing):
+class ResizeShort(Resizing):
     """Resize so that the shorter side has `size` pixels; antialiased, as Pillow and torchvision.
 
     The longer side is int(size * long / short).
@@ -138,7 +145,7 @@ class ResizeShort(_Resizing):
 
 
 @register
-class ResizeLong(_Resizing):
+class ResizeLong(Resizing):
     """Resize so that the longer side has `size` pixels; antialiased.
 
     The shorter side is max(1, int(size * short / long)).
@@ -170,7 +177,7 @@ class Crop(PixelStep):
 
     def after(self, state: State) -> State:
         """Make the size."""
-        return _cut(self, state)
+        return to_size(self, state)
 
 
 @register
@@ -191,11 +198,11 @@ class CenterCrop(PixelStep):
 
     def after(self, state: State) -> State:
         """Make the size."""
-        return _cut(self, state)
+        return to_size(self, state)
 
     def text(self) -> str:
         """Write both sides in one."""
-        return call_text(self.word, _side(self))
+        return call_text(self.word, size_of(self))
 
 
 @register
@@ -223,11 +230,11 @@ class RandomCrop(PixelStep):
 
     def after(self, state: State) -> State:
         """Make the size."""
-        return _cut(self, state)
+        return to_size(self, state)
 
     def text(self) -> str:
         """Write both sides in one."""
-        return call_text(self.word, _side(self), **self.changed("name"))
+        return call_text(self.word, size_of(self), **self.changed("name"))
 
     @property
     def draws(self) -> bool:
@@ -236,7 +243,7 @@ class RandomCrop(PixelStep):
 
 
 @register
-class RandomResizedCrop(_Resizing):
+class RandomResizedCrop(Resizing):
     """Cut a random part and resize it to `size` or (height, width): torchvision's RandomResizedCrop.
 
     Attempt a of 0..9: area = H * W * (scale[0] + (scale[1] - scale[0]) * u[4a]), ratio = exp(log(ratio[0]) +
@@ -276,11 +283,11 @@ class RandomResizedCrop(_Resizing):
 
     def after(self, state: State) -> State:
         """Make the size."""
-        return _cut(self, state)
+        return to_size(self, state)
 
     def text(self) -> str:
         """Write both sides in one."""
-        return call_text(self.word, _side(self), **self.changed("scale", "ratio", "filter", "name"))
+        return call_text(self.word, size_of(self), **self.changed("scale", "ratio", "filter", "name"))
 
     @property
     def draws(self) -> bool:

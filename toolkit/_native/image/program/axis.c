@@ -132,7 +132,7 @@ static int make_nearest(img_buffer *memory, const img_resize *r, img_axis *axis)
     if (img_reserve(memory, (uint64_t)axis->padded * 4) != IMG_OK)
         return IMG_NO_MEMORY;
     int32_t *start = (int32_t *)memory->data;
-    double at = r->from + scale * 0.5; /* added up, not multiplied: so does Pillow */
+    double at = (r->mirrored ? (double)r->in - r->from - r->length : r->from) + scale * 0.5; /* added up, not multiplied: so does Pillow */
     int64_t begin = r->mirrored ? r->out - r->first - r->count : r->first;
     for (int64_t i = 0; i < begin + r->count; i++, at += scale)
         if (i >= begin) {

@@ -17,6 +17,10 @@
     OP(resize_short)                                                                                                   \
     OP(resize_long)                                                                                                    \
     OP(random_resized_crop)                                                                                            \
+    OP(cover)                                                                                                          \
+    OP(contain)                                                                                                        \
+    OP(thumbnail)                                                                                                      \
+    OP(scale_jitter)                                                                                                   \
     OP(crop)                                                                                                           \
     OP(center_crop)                                                                                                    \
     OP(random_crop)                                                                                                    \

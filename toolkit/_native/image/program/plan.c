@@ -15,7 +15,8 @@
 /* ---- The stage that is being built ---- */
 
 static void begin_side(img_side *side, int64_t length) {
-    *side = (img_side){.in = length, .length = length, .resized = length, .keep = length, .out = length};
+    *side = (img_side){.in = length, .length = length, .span = (double)length, .resized = length, .keep = length,
+                       .out = length};
 }
 
 static int begin_stage(img_builder *b, int64_t height, int64_t width) {
@@ -82,7 +83,9 @@ int img_plan_check_size(const img_builder *b, const char *step) {
 
 /* ---- Resizing ---- */
 
-static void resize_side(img_side *side, int64_t size) {
+static void resize_side(img_side *side, double at, double span, int64_t size) {
+    side->at = at;
+    side->span = span;
     side->from = side->first;
     side->length = side->keep;
     side->first = side->pad = 0;
@@ -91,16 +94,21 @@ static void resize_side(img_side *side, int64_t size) {
 }
 
 int img_plan_resize(img_builder *b, int64_t height, int64_t width, int filter) {
+    const img_box whole = {.height = (double)b->stage->y.out, .width = (double)b->stage->x.out};
+    return img_plan_resize_box(b, &whole, height, width, filter);
+}
+
+int img_plan_resize_box(img_builder *b, const img_box *box, int64_t height, int64_t width, int filter) {
     const int64_t h = b->stage->y.out, w = b->stage->x.out;
-    if (height == h && width == w)
+    if (height == h && width == w && box->height == (double)h && box->width == (double)w)
         return IMG_OK;
     int status = IMG_OK;
     if (b->stage->resizes || b->stage->change_count > 0 || is_padded(b->stage))
         status = begin_stage(b, h, w);
     if (status != IMG_OK)
         return status;
-    resize_side(&b->stage->y, height);
-    resize_side(&b->stage->x, width);
+    resize_side(&b->stage->y, box->top, box->height, height);
+    resize_side(&b->stage->x, box->left, box->width, width);
     b->stage->resizes = 1;
     b->stage->filter = filter;
     return img_plan_check_size(b, "resize");

@@ -15,6 +15,10 @@ struct img_builder {
     char *message;
 };
 
+typedef struct {
+    double top, left, height, width;
+} img_box;
+
 /* The picture's size as the ops so far have left it. */
 static inline int64_t img_plan_height(const img_builder *b) { return b->stage->y.out; }
 static inline int64_t img_plan_width(const img_builder *b) { return b->stage->x.out; }
@@ -26,6 +30,8 @@ int img_plan_cut(img_builder *b, int64_t top, int64_t left, int64_t height, int6
 /* IMG_TOO_LARGE when the picture has more than max_pixels after the step. */
 int img_plan_check_size(const img_builder *b, const char *step);
 int img_plan_resize(img_builder *b, int64_t height, int64_t width, int filter);
+/* Resize a box of the picture, whose sides may lie between pixels, as Pillow does: the filter sees what is outside of it. */
+int img_plan_resize_box(img_builder *b, const img_box *box, int64_t height, int64_t width, int filter);
 /* Change finished pixels by a function of them; the change is copied. */
 int img_plan_change(img_builder *b, const img_change *change);
 /* Change finished pixels by a table, which is joined with a table right before it. */

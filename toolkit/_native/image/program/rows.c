@@ -116,7 +116,7 @@ static void nearest(uint8_t *out, const uint8_t *row, const img_axis *axis) {
 
 int img_prepare_side(const img_stage *stage, const img_side *side, const img_decoding *how, double shift,
                         int64_t decoded, int64_t lanes, img_axis_cache *cache, img_axis *axis, int *resizes) {
-    *resizes = side->resized != side->length || how->eighths != 8;
+    *resizes = img_is_scaled(side) || how->eighths != 8;
     if (!*resizes) {
         img_keep_axis(side->from + side->first, side->keep, axis);
         return IMG_OK;
@@ -124,8 +124,10 @@ int img_prepare_side(const img_stage *stage, const img_side *side, const img_dec
     double scale = how->eighths / 8.0, from = (double)side->from * scale + shift, length = (double)side->length * scale;
     int64_t begin = (int64_t)from, end = (int64_t)ceil(from + length);
     end = end < decoded ? end : decoded;
+    const double at = side->mirrored ? (double)side->length - side->at - side->span : side->at;
     img_resize resize = {.in = end - begin, .out = side->resized, .first = side->first, .count = side->keep,
-                         .lanes = lanes, .from = from - (double)begin, .length = length, .filter = stage->filter,
+                         .lanes = lanes, .from = from - (double)begin + at * scale, .length = side->span * scale,
+                         .filter = stage->filter,
                          .mirrored = side->mirrored, .coarse = how->fast};
     int status = img_make_axis(cache, &resize, axis);
     axis->first += begin;

@@ -62,8 +62,8 @@ static int turn(turning t, const img_decoding *how, int64_t decoded_h, int64_t d
 
 /* Whether both sides of a stage shrink to at most `of` / `by` of their length. */
 static int shrinks(const img_stage *stage, int64_t of, int64_t by) {
-    return stage->resizes && stage->filter != IMG_NEAREST && stage->y.length * of >= stage->y.resized * by &&
-           stage->x.length * of >= stage->x.resized * by;
+    return stage->resizes && stage->filter != IMG_NEAREST && stage->y.span * (double)of >= (double)(stage->y.resized * by) &&
+           stage->x.span * (double)of >= (double)(stage->x.resized * by);
 }
 
 /* How to decode for a first stage. Fast keeps 40 dB on photographs: half as many pixels again as the resize needs, from
@@ -161,7 +161,7 @@ int img_run_jpeg(const img_program *program, img_scratch *scratch, const uint8_t
 
 /* Whether a part of an axis is left as it is. */
 static int is_part(const img_side *side) {
-    return side->keep == side->out && side->resized == side->length && !side->flip;
+    return side->keep == side->out && !img_is_scaled(side) && !side->flip;
 }
 
 /* Whether the result is a part of the picture as it is: then rows are copied. */

@@ -19,6 +19,8 @@
 typedef struct {
     int64_t in;             /* samples of the input */
     int64_t from, length;   /* the part that is resized */
+    double at, span;        /* what of it the result shows: from `at` on, which may lie between samples, as its filter sees
+                             * the whole part */
     int64_t resized;        /* its new length */
     int64_t first, keep;
     int64_t out, pad;
@@ -73,10 +75,14 @@ typedef struct {
     int64_t out_h, out_w;
 } img_plan;
 
+/* Whether samples of a side are mixed. */
+static inline int img_is_scaled(const img_side *side) {
+    return side->resized != side->length || side->at != 0.0 || side->span != (double)side->length;
+}
+
 /* Whether a stage leaves an axis as it is. */
 static inline int img_is_kept(const img_side *side) {
-    return side->out == side->in && side->keep == side->out && side->resized == side->length &&
-           side->length == side->in && !side->flip;
+    return side->out == side->in && side->keep == side->out && !img_is_scaled(side) && side->length == side->in && !side->flip;
 }
 
 #endif
