@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+import filters_oracle
 import image_steps as steps
 import numpy as np
 import xxhash
@@ -119,6 +120,8 @@ def _apply(image: Image.Image, step: Step, u: Draws) -> Image.Image:
         case steps.Grayscale(channels):
             gray = to_gray(image)
             return gray if channels == 1 else Image.merge("RGB", (gray, gray, gray))
+        case _ if isinstance(step, filters_oracle.FILTERS):
+            return filters_oracle.apply(image, step, u)
         case _:
             raise AssertionError(step)
 
@@ -245,6 +248,7 @@ OPS = {
     "vflip": steps.VFlip,
     "color_jitter": steps.ColorJitter,
     "grayscale": steps.Grayscale,
+    "sharpness": steps.Sharpness,
 }
 
 

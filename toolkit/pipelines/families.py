@@ -4,9 +4,30 @@ from __future__ import annotations
 
 from toolkit.pipelines import cast, conditions, python, stored
 from toolkit.pipelines.array import numbers, tensors
-from toolkit.pipelines.image import colour, decode_step, finish, fitting, geometry
+from toolkit.pipelines.image import (
+    colour,
+    decode_step,
+    filters,
+    finish,
+    fitting,
+    geometry,
+)
 from toolkit.pipelines.text import strings
 
 __all__ = ["FAMILIES"]
 
-FAMILIES = (decode_step, geometry, fitting, colour, finish, cast, stored, strings, tensors, numbers, python, conditions)
+FAMILIES = (
+    decode_step,
+    geometry,
+    fitting,
+    colour,
+    filters,
+    finish,
+    cast,
+    stored,
+    strings,
+    tensors,
+    numbers,
+    python,
+    conditions,
+)

@@ -194,6 +194,22 @@ class Words(ABC):
     def grayscale(self, *, channels: int = 1) -> Self:
         """Make it gray, in 1 or 3 equal channels: PIL's L of an RGB image."""
 
+    def sharpness(
+        self, factor: float | tuple[float, float], *, mirror: bool = False, p: float = 1.0, name: str | None = None
+    ) -> Self:
+        """Blend with a smoothed picture, or away from it: PIL.ImageEnhance.Sharpness, torchvision's adjust_sharpness.
+
+        Factor 0 is the picture smoothed by PIL.ImageFilter.SMOOTH (the border stays), 1 the picture itself, and 2 one
+        that is as much sharper. It happens when u0 < p, with factor = low + (high - low) * u1. With `mirror` that
+        becomes 2 - factor when u2 < 0.5: 1 + m or 1 - m, as RandAugment draws them. Alpha stays.
+
+        Args:
+            factor: The factor, or (low, high) to draw it from.
+            mirror: Whether to take 2 - factor half the time.
+            p: The probability.
+            name: What it draws by, in place of its number among those that have no name.
+        """
+
     def normalize(self, mean: str | Sequence[float], std: Sequence[float] | None = None) -> Self:
         """Make float32 (channels, height, width): (pixel / 255 - mean) / std.
 

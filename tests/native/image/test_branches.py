@@ -54,8 +54,9 @@ def leaf(draw: np.random.Generator) -> Op:
         ("hflip", {"p": 0.5, "id": step_id}),
         ("vflip", {"p": 0.5, "id": step_id}),
         ("color_jitter", {**jitter, "hue": (-0.2, 0.2), "id": step_id}),
+        ("sharpness", {"factor": (0.0, 2.0), "mirror": int(draw.integers(2)), "p": 0.5, "id": step_id}),
         RGB,
-    ][draw.integers(0, 12)]
+    ][draw.integers(0, 13)]
 
 
 def tree(draw: np.random.Generator, depth: int = 0) -> list[Op]:

@@ -175,6 +175,7 @@ any_step = st.one_of(
     st.builds(steps.VFlip, chances),
     st.builds(steps.ColorJitter, ranges, ranges, ranges, st.sampled_from([None, (-0.5, 0.5)])),
     st.just(steps.Grayscale(3)),
+    st.builds(steps.Sharpness, st.sampled_from([(0.0, 2.0), (3.0, 3.0)]), st.booleans(), chances),
 )
 
 

@@ -28,7 +28,8 @@
     OP(hflip)                                                                                                          \
     OP(vflip)                                                                                                          \
     OP(color_jitter)                                                                                                   \
-    OP(grayscale)
+    OP(grayscale)                                                                                                      \
+    OP(sharpness)
 
 #define IMG_DECLARE_OP(word) extern const img_op_kind img_op_##word;
 IMG_OPS(IMG_DECLARE_OP)

@@ -1,0 +1,42 @@
+"""Words of the steps that look at neighbours: what they make, and what they refuse."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import image_steps as steps
+import pytest
+
+from toolkit import chain, slot
+from toolkit.errors import PipelineError
+from toolkit.pipelines.state import State, ValueKind
+
+GOOD: list[tuple[Callable[[Any], Any], steps.ImageStep]] = [
+    (lambda s: s.sharpness(2), steps.Sharpness((2.0, 2.0))),
+    (lambda s: s.sharpness([0, 2], mirror=True, p=0, name="x"), steps.Sharpness((0.0, 2.0), True, 0.0, "x")),
+]
+
+BAD: list[tuple[Callable[[Any], Any], str]] = [
+    (lambda s: s.sharpness(-0.1), "factor must be within 0.*, got -0.1"),
+    (lambda s: s.sharpness(math.nan), "factor must be a finite number, got nan"),
+    (lambda s: s.sharpness((2, 1)), "the first is the larger one"),
+    (lambda s: s.sharpness((1, 2, 3)), r"factor must be \(low, high\), got \(1, 2, 3\)"),
+    (lambda s: s.sharpness(2, p=1.2), r"p must be within 0\.\.1, got 1.2"),
+    (lambda s: s.sharpness(2, p=math.nan), "p must be a finite number, got nan"),
+    (lambda s: s.sharpness(2, mirror=1), "mirror must be True or False, got 1"),
+]
+
+
+@pytest.mark.parametrize(("say", "step"), GOOD, ids=lambda v: "")
+def test_words_make_steps_that_keep_the_size(say: Callable[[Any], Any], step: steps.ImageStep) -> None:
+    made = say(slot("image").decode_image().center_crop(9))
+    assert made.steps[-1] == step
+    assert made.states(State(ValueKind.STORED))[-1].shape == (9, 9, 3)
+
+
+@pytest.mark.parametrize(("say", "says"), BAD, ids=lambda v: "")
+def test_bad_arguments_name_place_and_step(say: Callable[[Any], Any], says: str) -> None:
+    with pytest.raises(PipelineError, match=f"^chain, step [a-z_]+: .*{says}"):
+        say(chain())
