@@ -157,6 +157,14 @@ class StepContract:
         for each in said:
             assert re.match(r"(.+: )?expected .+, got .+: .+", each), each
 
+    def test_yaml_says_it_whole(self) -> None:
+        made = toolkit.pipeline(self.slot())
+        if any(callable(getattr(self.step, field.name)) for field in dataclasses.fields(self.step)):
+            with pytest.raises(PipelineError, match="can't be written as YAML"):
+                made.to_yaml()
+        else:
+            assert toolkit.Pipeline.from_yaml(made.to_yaml()) == made
+
     def test_what_runs_in_python_gives_no_pixels(self, ds: toolkit.Dataset) -> None:
         (compiled,) = toolkit.pipeline(self.slot()).compile(ds.columns, ds.schema)
         if isinstance(self.step, ValueStep) and not self.step.is_native:

@@ -11,7 +11,7 @@ from toolkit.options.option import Option, dotted
 from toolkit.storage.files import storage_errors
 from toolkit.storage.places import local_path
 
-__all__ = ["Setting", "load_config", "read_settings"]
+__all__ = ["Setting", "load_config", "read_settings", "text_of"]
 
 _MOST_BYTES = 1 << 20
 
@@ -36,7 +36,7 @@ def load_config(path: str, options: Mapping[str, Option]) -> dict[str, Setting]:
     from toolkit.options.tree import read_tree
 
     path = local_path(path, "give a YAML file")
-    tree = read_tree(_text_of(path), path)
+    tree = read_tree(text_of(path, "config"), path)
     if not isinstance(tree.value, dict):
         held = "no options" if tree.value is None else "no mapping"
         raise UsageError(f"{path}:1: holds {held}: expected lines such as `shard_size: 256MiB`")
@@ -78,17 +78,24 @@ def read_settings(texts: Sequence[str], options: Mapping[str, Option]) -> dict[s
     return settings
 
 
-def _text_of(path: str) -> str:
+def text_of(path: str, what: str) -> str:
+    """Return the text of a YAML file; `what` it holds is said where it can't be.
+
+    Raises:
+        NotFoundError: No such file.
+        UsageError: It is a folder, larger than 1 MiB, or not UTF-8.
+        StorageError: It can't be read.
+    """
     if not os.path.exists(path):
         folder, name = os.path.split(path)
         siblings = os.listdir(folder or ".") if os.path.isdir(folder or ".") else []
-        raise NotFoundError(f"no config at {path!r}.{did_you_mean(name, siblings)}")
+        raise NotFoundError(f"no {what} at {path!r}.{did_you_mean(name, siblings)}")
     if os.path.isdir(path):
-        raise UsageError(f"{path!r} is a folder: a config is a YAML file")
+        raise UsageError(f"{path!r} is a folder: a {what} is a YAML file")
     with storage_errors("read", path), open(path, "rb") as file:
         data = file.read(_MOST_BYTES + 1)
     if len(data) > _MOST_BYTES:
-        raise UsageError(f"{path!r} is larger than 1 MiB: that isn't a config")
+        raise UsageError(f"{path!r} is larger than 1 MiB: that isn't a {what}")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from toolkit.pipelines.explain import explain
 from toolkit.pipelines.functions import function_identity
 from toolkit.pipelines.randomness import RANDOM_VERSION
 from toolkit.pipelines.slots import Fill, Slot
+from toolkit.pipelines.written import read_slots, write_slots
 
 __all__ = ["HasColumns", "Pipeline", "RunsDry", "pipeline"]
 
@@ -119,6 +121,22 @@ class Pipeline:
     def dry_run(self, dataset: RunsDry[_Ran], samples: int = 8) -> _Ran:
         """Run the first samples of a dataset, one by one: what the slots give, and errors by key."""
         return dataset.dry_run(self, samples)
+
+    def to_yaml(self) -> str:
+        """Return the pipeline as YAML, which from_yaml() takes. Raises PipelineError: it holds a function."""
+        if self.batch_maps:
+            raise PipelineError(f"batch map {self.batch_maps[0]!r}: a function can't be written as YAML")
+        return write_slots(self.slots)
+
+    @staticmethod
+    def from_yaml(source: str | os.PathLike[str]) -> Pipeline:
+        """Return the pipeline of a YAML text, or of a file, which a pathlib.Path names.
+
+        Raises:
+            PipelineError: It isn't YAML, has an unknown key or step, or an argument that can't be: with the line.
+            NotFoundError, StorageError: There is no such file, or it can't be read.
+        """
+        return pipeline(*read_slots(source))
 
 
 def pipeline(*slots: Slot, batch_maps: Sequence[BatchMap | Callable[..., Any]] = ()) -> Pipeline:
