@@ -18,6 +18,7 @@ import numpy as np
 import xxhash
 from PIL import Image, ImageEnhance, ImageOps
 from pillow_resample import Box, resize, resize_rgba
+from variates_oracle import mix
 
 from toolkit.pipelines.conditions import Maybe, OneOf
 from toolkit.pipelines.step import Step
@@ -266,6 +267,9 @@ def apply_ops(image: Image.Image, ops: Sequence[tuple[Any, ...]], key: int = 0) 
         if name in ("maybe", "one_of"):
             way = next((i for i, limit in enumerate(fields["limits"]) if u[0] < limit), None)
             image = image if way is None else apply_ops(image, ways[0][way], key)
+        elif name == "mix":
+            made = [np.asarray(apply_ops(image, chain, key)) for chain in ways[0]]
+            image = Image.fromarray(mix(fold(key, fields["id"]), fields["alpha"], np.asarray(image), made))
         else:
             given = {field: value for field, value in fields.items() if field != "id"}
             if "filter" in given:

@@ -1,6 +1,6 @@
 /* Any steps on any pixels: every set of loops gives the same bytes, within the memory that it was given.
  *
- * Steps are those of the table, with values within the bounds of their fields, in branches now and then. */
+ * Steps are those of the table, with values within the bounds of their fields, in branches and mixes now and then. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -67,6 +67,7 @@ static struct {
     img_chain ways[2 * MOST_OPS];
     double limits[2 * MOST_OPS];
     int64_t op_count, way_count;
+    int in_mix;
 } made;
 
 static int chain(img_chain *steps, int depth, img_shape *shape);
@@ -88,6 +89,27 @@ static int branch(img_op *op, int depth, img_shape *shape)
         if (!chain((img_chain *)&op->ways[i], depth + 1, &after) || after.channels != before.channels)
             return 0;
     }
+    return 1;
+}
+
+/* Up to two chains, which leave the channels; a size that they change is an error of the picture. */
+static int mix(img_op *op, int depth, img_shape *shape)
+{
+    if (made.in_mix || made.way_count + 2 > 2 * MOST_OPS)
+        return 0;
+    op->kind = NULL;
+    op->limits = NULL;
+    op->alpha = between(1e-3, 1e3);
+    op->way_count = 1 + take(2);
+    op->ways = made.ways + made.way_count;
+    made.way_count += op->way_count;
+    made.in_mix = 1;
+    for (int64_t i = 0; i < op->way_count; i++) {
+        img_shape after = *shape;
+        if (!chain((img_chain *)&op->ways[i], depth + 1, &after) || after.channels != shape->channels)
+            return 0;
+    }
+    made.in_mix = 0;
     return 1;
 }
 
@@ -119,7 +141,8 @@ static int chain(img_chain *steps, int depth, img_shape *shape)
     for (int64_t i = first; i < first + count; i++) {
         img_op *op = &made.ops[i];
         op->id = take(5);
-        if (!(depth < 3 && take(4) == 0 ? branch(op, depth, shape) : step(op, made.params[i], shape)))
+        const uint32_t kind = depth < 3 ? take(8) : 7;
+        if (!(kind == 0 ? mix(op, depth, shape) : kind < 3 ? branch(op, depth, shape) : step(op, made.params[i], shape)))
             return 0;
     }
     return 1;
@@ -136,7 +159,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const int64_t height = 1 + take(200), width = 1 + take(300);
     const uint64_t key = take(4);
     img_shape shape = {0, 0, program.mode == IMG_RGB ? 3 : program.mode == IMG_GRAY ? 1 : 4};
-    made.op_count = made.way_count = 0;
+    made.op_count = made.way_count = made.in_mix = 0;
     if (!chain(&program.steps, 0, &shape))
         return 0;
     const int wanted = shape.channels;

@@ -35,6 +35,10 @@ cdef extern from "image/program/choice.h" nogil:
     int img_choose_kernels(const char *name)
     const img_kernels *img_current_kernels()
 
+cdef extern from "image/program/mix.h" nogil:
+    enum:
+        IMG_MAX_MIXED
+
 cdef extern from "image/program/layout.h" nogil:
     enum:
         IMG_U8
@@ -125,19 +129,27 @@ cdef extern from "image/program/program.h" nogil:
     enum:
         IMG_MAX_OPS
         IMG_MAX_DEPTH
+        IMG_MAX_PARAMS
         IMG_RGB
         IMG_GRAY
         IMG_RGBA
 
     ctypedef struct img_chain
 
+    ctypedef struct img_level:
+        double mean, deviation, start, change
+        int64_t whole
+        size_t offset
+
     ctypedef struct img_op:
         const img_op_kind *kind
         const void *params
         uint64_t id
+        img_level level
         const img_chain *ways
         const double *limits
         int64_t way_count
+        double alpha
 
     ctypedef struct img_chain:
         const img_op *ops

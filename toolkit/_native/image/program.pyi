@@ -1,5 +1,5 @@
 from collections.abc import Callable, Sequence
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +19,18 @@ MAX_SIDE: int
 MAX_PIXELS: int
 MAX_OPS: int
 MAX_DEPTH: int
+MAX_MIXED: int
+MIN_ALPHA: float
+MAX_ALPHA: float
 MAX_SCANS: int
 DTYPES: tuple[str, ...]
+
+class DrawnLevel(NamedTuple):
+    mean: float
+    deviation: float
+    start: float
+    change: float
+    whole: bool
 
 class ImageError(ValueError):
     status: int

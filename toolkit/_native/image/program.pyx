@@ -35,8 +35,6 @@ CUT = IMG_CUT  # truncated, and the program takes that: the result is there, gra
 
 MAX_SIDE = IMG_MAX_SIDE  # of a resize or crop: what a JPEG can hold
 MAX_PIXELS = IMG_MAX_PIXELS  # of a picture, whatever `max_pixels` allows
-MAX_OPS = IMG_MAX_OPS  # that a picture passes through
-MAX_DEPTH = IMG_MAX_DEPTH  # of branches within branches
 MAX_SCANS = IMG_MAX_SCANS  # of a JPEG; more are CORRUPT
 
 _MODES = {"rgb": (IMG_RGB, 3), "gray": (IMG_GRAY, 1), "rgba": (IMG_RGBA, 4)}
@@ -65,10 +63,12 @@ cdef class ImageProgram:
 
     Args:
         ops: The steps, in order, each (name, {field: value}): op_table() lists them, and the files of program/ops/ say what
-            each takes. A range is (low, high), or None where a step may lack it; `id` is a random step's uint64, folded into
+            each takes. A range is (low, high) or a DrawnLevel, or None where a step may lack it; `id` is a random step's uint64, folded into
             the sample's key. Without steps pictures are only decoded.
             ("maybe" or "one_of", {"limits": .., "id": ..}, [steps, ...]) takes the first of its branches whose limit is above
             draw 0, and with "maybe" perhaps none.
+            ("mix", {"alpha": .., "id": ..}, [steps, ...]) runs each of its chains on the picture as it is there, and adds what
+            they make to it by shares: of the picture and all chains by Beta(alpha, alpha), of the chains by Dirichlet.
         mode: "rgb", "gray" or "rgba": what pictures are decoded to.
         dtype: Of the results; "bfloat16" comes as uint16. Values out of its range become its nearest.
         layout: "hwc" or "chw".

@@ -5,12 +5,14 @@
  */
 #include "plan.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base.h"
 #include "draws.h"
 #include "program.h"
+#include "variates.h"
 
 /* ---- The stage that is being built ---- */
 
@@ -165,6 +167,37 @@ int img_plan_whole(img_builder *b, const img_whole *whole, const char *step) {
 
 static int add_chain(img_builder *b, const img_chain *steps, uint64_t key);
 
+/* End the stage with a mix: the stages of its chains come behind it, each of them beginning with the picture as it is, and
+ * then one that goes on with the mixed picture. */
+static int add_mix(img_builder *b, const img_op *op, uint64_t key) {
+    img_plan *plan = b->plan;
+    const int64_t height = b->stage->y.out, width = b->stage->x.out;
+    const int alpha = b->alpha;
+    if (plan->mix_count == IMG_MAX_MIXES) {
+        snprintf(b->message, IMG_MESSAGE, "the steps mix pictures more than %d times", IMG_MAX_MIXES);
+        return IMG_TOO_LARGE;
+    }
+    img_mix *mix = &plan->mixes[plan->mix_count++];
+    *mix = (img_mix){.first = plan->stage_count, .count = op->way_count};
+    img_draw_mix(img_fold(key, op->id), op->alpha, mix);
+    b->stage->mix = mix;
+    for (int64_t i = 0; i < op->way_count; i++) {
+        b->alpha = alpha;
+        int status = begin_stage(b, height, width);
+        if (status == IMG_OK)
+            status = add_chain(b, &op->ways[i], key);
+        if (status != IMG_OK)
+            return status;
+        if (b->stage->y.out != height || b->stage->x.out != width) {
+            snprintf(b->message, IMG_MESSAGE, "a chain of a mix makes %lld x %lld pixels of %lld x %lld",
+                     (long long)b->stage->x.out, (long long)b->stage->y.out, (long long)width, (long long)height);
+            return IMG_TOO_LARGE;
+        }
+        mix->ends[i] = plan->stage_count;
+    }
+    return begin_stage(b, height, width);
+}
+
 /* Add the way of a branch that is drawn, if one is. */
 static int add_way(img_builder *b, const img_op *branch, uint64_t key) {
     const double drawn = img_draw(img_fold(key, branch->id), 0);
@@ -174,12 +207,39 @@ static int add_way(img_builder *b, const img_op *branch, uint64_t key) {
     return IMG_OK;
 }
 
+#define LEVEL_DRAW (1ull << 32) /* the draws of a level: behind all that an op draws itself */
+
+/* Add an op whose level is drawn: its parameters are copied, for what it plans may point to them. */
+static int add_with_level(img_builder *b, const img_op *op, uint64_t key) {
+    img_plan *plan = b->plan;
+    if (plan->params_count == IMG_MAX_OPS) {
+        snprintf(b->message, IMG_MESSAGE, "the steps draw more than %d levels", IMG_MAX_OPS);
+        return IMG_TOO_LARGE;
+    }
+    int status = img_reserve_or_say(&plan->params, IMG_MAX_OPS * IMG_MAX_PARAMS, b->message);
+    if (status != IMG_OK)
+        return status;
+    uint8_t *params = plan->params.data + IMG_MAX_PARAMS * plan->params_count++;
+    const img_level *by = &op->level;
+    double level = by->mean + by->deviation * img_draw_normal(key, LEVEL_DRAW);
+    level = level < 0.0 ? 0.0 : level > 10.0 ? 10.0 : level;
+    const double change = by->change * (level / 10.0), value = by->start + (by->whole ? trunc(change) : change);
+    const img_range range = {.given = 1, .low = value, .high = value};
+    memcpy(params, op->params, op->kind->params_size);
+    memcpy(params + by->offset, &range, sizeof range);
+    return op->kind->plan(b, params, key);
+}
+
 /* `key` is the sample's. */
 static int add_chain(img_builder *b, const img_chain *steps, uint64_t key) {
     int status = IMG_OK;
     for (int64_t i = 0; i < steps->count && status == IMG_OK; i++) {
         const img_op *op = &steps->ops[i];
-        status = op->kind == NULL ? add_way(b, op, key) : op->kind->plan(b, op->params, img_fold(key, op->id));
+        if (op->kind != NULL)
+            status = op->level.deviation > 0.0 ? add_with_level(b, op, img_fold(key, op->id))
+                                               : op->kind->plan(b, op->params, img_fold(key, op->id));
+        else
+            status = op->limits != NULL ? add_way(b, op, key) : add_mix(b, op, key);
     }
     return status;
 }
@@ -193,7 +253,7 @@ int img_make_plan(const img_program *program, int64_t height, int64_t width, uin
     }
     img_builder b = {.plan = plan, .max_pixels = program->max_pixels, .alpha = program->mode == IMG_RGBA,
                      .message = message};
-    plan->stage_count = plan->change_count = plan->table_count = 0;
+    plan->stage_count = plan->change_count = plan->table_count = plan->mix_count = plan->params_count = 0;
     int status = begin_stage(&b, height, width);
     if (status == IMG_OK)
         status = add_chain(&b, &program->steps, key);

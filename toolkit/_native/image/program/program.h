@@ -10,10 +10,20 @@
 
 #define IMG_MAX_OPS 64 /* that a picture may pass through */
 #define IMG_MAX_DEPTH 8 /* of branches within branches */
+#define IMG_MAX_PARAMS 256 /* bytes of the parameters of an op that has a level */
 
 typedef enum { IMG_RGB, IMG_GRAY, IMG_RGBA } img_mode;
 
 typedef struct img_op img_op;
+
+/* A range of an op that is drawn anew for each picture, as one number: start + change * level / 10, where the level is normal
+ * and cut off at 0 and 10. */
+typedef struct {
+    double mean, deviation; /* of the level; no deviation: the range is as it is given */
+    double start, change;
+    int64_t whole; /* change * level / 10 is cut off to a whole number */
+    size_t offset; /* of the range in the parameters */
+} img_level;
 
 /* Steps, one after the other. */
 typedef struct {
@@ -21,15 +31,17 @@ typedef struct {
     int64_t count;
 } img_chain;
 
-/* A step, or a branch of chains one of which is taken. */
+/* A step; or a branch of chains one of which is taken, or a mix of what they all make. */
 struct img_op {
-    const img_op_kind *kind; /* NULL: a branch */
+    const img_op_kind *kind; /* NULL: a branch or a mix */
     const void *params;      /* the kind's struct */
     uint64_t id;             /* folded into the sample's key, for what draws */
+    img_level level;
     /* Of a branch: way i is taken where draw 0 is below limits[i] and no earlier one; none where it is below no limit. */
     const img_chain *ways;
-    const double *limits;
+    const double *limits; /* NULL: a mix */
     int64_t way_count;
+    double alpha; /* of a mix: what its shares are drawn by */
 };
 
 typedef struct {

@@ -261,30 +261,72 @@ static int run_stage(const img_stage *stage, const img_axes *a, img_source *from
     return status;
 }
 
-/* Make the picture that the stage makes, up to its whole, in `scratch->pixels[*at]`; a source of RGBX pixels that isn't the
- * caller's lies in pixels[*at] before. */
-static int make_picture(const img_stage *stage, int first, const img_axes *a, img_source *from, img_scratch *scratch, int *at,
-                        char *message) {
+/* The other one of two buffers than that which holds the pixels; a turned JPEG lies in the first, too. */
+static img_buffer *other(img_buffer *pair, const uint8_t *pixels) {
+    return pixels != NULL && pixels == pair[1].data ? &pair[0] : &pair[1];
+}
+
+/* Make the picture that the stage makes, up to its whole. `*pixels` are the RGBX pixels that are its source, or NULL where it
+ * is another one; then they are what was made, in one of the pair unless nothing was to be done. */
+static int make_picture(const img_stage *stage, const img_axes *a, img_source *from, img_scratch *scratch, img_buffer *pair,
+                        const uint8_t **pixels, char *message) {
     const int64_t height = stage->y.out, width = stage->x.out;
     const img_whole *whole = &stage->whole;
     int status = IMG_OK;
-    if (first || stage->change_count > 0 || !img_is_kept(&stage->y) || !img_is_kept(&stage->x) || stage->blank) {
-        *at ^= 1;
-        status = img_reserve_or_say(&scratch->pixels[*at], (uint64_t)height * (uint64_t)width * 4 + IMG_PAD, message);
+    if (*pixels == NULL || stage->change_count > 0 || !img_is_kept(&stage->y) || !img_is_kept(&stage->x) || stage->blank) {
+        img_buffer *made = other(pair, *pixels);
+        status = img_reserve_or_say(made, (uint64_t)height * (uint64_t)width * 4 + IMG_PAD, message);
         if (status == IMG_OK)
-            status = run_stage(stage, a, from, NULL, scratch->pixels[*at].data, scratch, message);
+            status = run_stage(stage, a, from, NULL, made->data, scratch, message);
+        *pixels = made->data;
     }
     if (status != IMG_OK || whole->apply == NULL)
         return status;
-    const uint8_t *in = scratch->pixels[*at].data;
-    *at ^= 1;
-    status = img_reserve_or_say(&scratch->pixels[*at],
-                                (uint64_t)whole->out_height * (uint64_t)whole->out_width * 4 + IMG_PAD, message);
+    img_buffer *made = other(pair, *pixels);
+    status = img_reserve_or_say(made, (uint64_t)whole->out_height * (uint64_t)whole->out_width * 4 + IMG_PAD, message);
     if (status == IMG_OK)
         status = img_reserve_or_say(&scratch->whole, (uint64_t)whole->work_bytes, message);
     if (status == IMG_OK)
-        whole->apply(whole, in, height, width, scratch->pixels[*at].data, scratch->whole.data);
+        whole->apply(whole, *pixels, height, width, made->data, scratch->whole.data);
+    *pixels = made->data;
     return status;
+}
+
+/* Prepare a stage whose source are pixels of the stage before it. */
+static int prepare_next(const img_stage *stage, const uint8_t *pixels, img_axes *a, img_source *from, img_scratch *scratch,
+                        char *message) {
+    const int64_t width = stage->x.in;
+    int status = img_prepare(stage, a, scratch, message);
+    if (status == IMG_OK)
+        *from = (img_source){.base = pixels + 4 * (a->y.first * width + a->x.first), .step_x = 4, .step_y = 4 * width,
+                             .end = pixels + 4 * stage->y.in * width + IMG_PAD, .channels = 4,
+                             .columns = a->x.last - a->x.first};
+    return status;
+}
+
+/* Run each chain of a mix on the pixels, and put what comes of all into their place. */
+static int run_mix(const img_mix *mix, uint8_t *pixels, int64_t count, img_axes *a, img_source *from, img_scratch *scratch,
+                   char *message) {
+    int status = img_reserve_or_say(&scratch->sums, (uint64_t)count * 4 * sizeof(float), message);
+    if (status != IMG_OK)
+        return status;
+    float *sums = (float *)scratch->sums.data;
+    img_begin_mix(sums, pixels, 4 * count, mix->share);
+    int64_t k = mix->first;
+    for (int64_t i = 0; i < mix->count; i++) {
+        const uint8_t *made = pixels;
+        for (; k < mix->ends[i] && status == IMG_OK; k++) {
+            const img_stage *stage = &scratch->plan.stages[k];
+            status = prepare_next(stage, made, a, from, scratch, message);
+            if (status == IMG_OK)
+                status = make_picture(stage, a, from, scratch, &scratch->pixels[2], &made, message);
+        }
+        if (status != IMG_OK)
+            return status;
+        img_add_to_mix(sums, made, 4 * count, mix->shares[i]);
+    }
+    img_end_mix(pixels, sums, 4 * count);
+    return IMG_OK;
 }
 
 int img_run_stages(const img_program *program, img_axes *a, img_source *from, img_scratch *scratch, void *out, int64_t out_h,
@@ -295,18 +337,18 @@ int img_run_stages(const img_program *program, img_axes *a, img_source *from, im
                  (long long)plan->out_h, (long long)out_w, (long long)out_h);
         return IMG_CORRUPT;
     }
-    int at = 0; /* a turned JPEG lies in the first buffer */
-    for (int64_t k = 0; k < plan->stage_count - 1; k++) {
-        const img_stage *stage = &plan->stages[k], *next = stage + 1;
-        int status = make_picture(stage, k == 0, a, from, scratch, &at, message);
+    const uint8_t *pixels = NULL;
+    for (int64_t k = 0, next; k < plan->stage_count - 1; k = next) {
+        const img_stage *stage = &plan->stages[k];
+        const img_mix *mix = stage->mix;
+        int status = make_picture(stage, a, from, scratch, scratch->pixels, &pixels, message);
+        if (status == IMG_OK && mix != NULL) /* the pixels lie in one of the first two buffers */
+            status = run_mix(mix, (uint8_t *)pixels, stage->y.out * stage->x.out, a, from, scratch, message);
+        next = mix != NULL ? mix->ends[mix->count - 1] : k + 1;
         if (status == IMG_OK)
-            status = img_prepare(next, a, scratch, message);
+            status = prepare_next(&plan->stages[next], pixels, a, from, scratch, message);
         if (status != IMG_OK)
             return status;
-        const uint8_t *pixels = scratch->pixels[at].data;
-        const int64_t width = next->x.in;
-        *from = (img_source){.base = pixels + 4 * (a->y.first * width + a->x.first), .step_x = 4, .step_y = 4 * width,
-                         .end = pixels + 4 * next->y.in * width + IMG_PAD, .channels = 4, .columns = a->x.last - a->x.first};
     }
     return run_stage(&plan->stages[plan->stage_count - 1], a, from, &program->layout, out, scratch, message);
 }

@@ -6,12 +6,14 @@
 #include <stdint.h>
 
 #include "buffer.h"
+#include "mix.h"
 #include "table.h"
 
 #define IMG_MAX_STAGES 65
 #define IMG_MAX_CHANGES 256
 #define IMG_MAX_TABLES 128 /* two for each step that a picture may pass through */
 #define IMG_MAX_DRAWN 16
+#define IMG_MAX_MIXES 32 /* each counts as two steps at least */
 
 /* One axis of a stage. A part of the input is resized, a part of that kept, and the result padded: out samples, of which
  * [pad, pad + keep) are the resized samples from `first` on. Mirrored: the part of the input is turned round before the
@@ -65,13 +67,16 @@ typedef struct {
     int alpha;              /* four channels: resized premultiplied */
     int64_t change_first, change_count;
     img_whole whole;        /* what is done then; apply is NULL where nothing is */
+    const img_mix *mix;     /* or the stages of its chains, which come next, are run on it; NULL where there are none */
 } img_stage;
 
 typedef struct {
     img_stage stages[IMG_MAX_STAGES];
     img_change changes[IMG_MAX_CHANGES];
+    img_mix mixes[IMG_MAX_MIXES];
     img_buffer tables; /* IMG_MAX_TABLES, once there is one */
-    int64_t stage_count, change_count, table_count;
+    img_buffer params; /* of ops that have a level, once there is one */
+    int64_t stage_count, change_count, table_count, mix_count, params_count;
     int64_t out_h, out_w;
 } img_plan;
 

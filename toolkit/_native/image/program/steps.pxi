@@ -1,5 +1,16 @@
 """Steps as a program takes them, into the structs of the C files; included in program.pyx."""
 
+import collections
+
+MAX_OPS = IMG_MAX_OPS  # that a picture passes through
+MAX_DEPTH = IMG_MAX_DEPTH  # of branches within branches
+MAX_MIXED = IMG_MAX_MIXED  # chains of a mix
+MIN_ALPHA, MAX_ALPHA = 1e-3, 1e3  # of a mix
+
+# In place of an op's range: it is one number, start + change * level / 10, with a normal level that is cut off at 0 and 10;
+# whole: what is added to the start is cut off to a whole number.
+DrawnLevel = collections.namedtuple("DrawnLevel", ["mean", "deviation", "start", "change", "whole"])
+
 
 cdef class _Block:
     """Zeroed memory that is freed with it."""
@@ -28,6 +39,7 @@ cdef class _Steps:
     cdef img_chain chain
     cdef img_shape shape  # of a result
     cdef bint random
+    cdef bint in_mix  # while the chains of one are filled
     cdef list blocks
     cdef int64_t max_pixels
 
@@ -56,6 +68,8 @@ cdef class _Steps:
                 raise ValueError(f"{at} must be (name, fields), not {one}")
             if one[0] in ("maybe", "one_of"):
                 passes += self._add_branch(op, one, f"{at} ({one[0]})", depth, shape)
+            elif one[0] == "mix":
+                passes += self._add_mix(op, one, f"{at} (mix)", depth, shape)
             else:
                 self._add_op(op, one, at, shape)
                 passes += 1
@@ -68,7 +82,7 @@ cdef class _Steps:
         name, fields = given
         op.kind = img_find_op_kind(name.encode())
         if op.kind == NULL:
-            raise ValueError(f"{where}: no step is called {name!r}: there are {', '.join(op_table())}, maybe, one_of")
+            raise ValueError(f"{where}: no step is called {name!r}: there are {', '.join(op_table())}, maybe, one_of, mix")
         try:
             _fill_op(op, <uint8_t *>self._take(op.kind.params_size), fields)
         except ValueError as error:
@@ -112,6 +126,31 @@ cdef class _Steps:
                 shape.height = shape.width = 0
         return most
 
+    cdef int _add_mix(self, img_op *op, tuple given, str where, int depth, img_shape *shape) except -1:
+        """Fill a mix; return the steps through all of its chains, with one more for each and one for the mix."""
+        cdef img_chain *ways
+        cdef img_shape after
+        if depth == MAX_DEPTH:
+            raise ValueError(f"{where}: branches lie within each other more than {MAX_DEPTH} deep")
+        if self.in_mix:
+            raise ValueError(f"{where}: a mix can't lie in another mix")
+        try:
+            chains, op.alpha = _mixed_of(given)
+            op.id = _id_of(given[1])
+        except (TypeError, ValueError, OverflowError) as error:
+            raise ValueError(f"{where}: {error}") from error
+        ways = <img_chain *>self._take(len(chains) * sizeof(img_chain))
+        op.kind, op.ways, op.limits, op.way_count = NULL, ways, NULL, len(chains)
+        self.random = self.in_mix = True
+        passes = 1
+        for i, chain in enumerate(chains):
+            after = shape[0]
+            passes += 1 + self._add(&ways[i], chain, f"{where}, chain {i + 1}, ", 1, depth + 1, &after)
+            if (after.channels, after.height, after.width) != (shape.channels, shape.height, shape.width):
+                raise ValueError(f"{where}: chain {i + 1} changes the size or the channels, and can't be mixed")
+        self.in_mix = False
+        return passes
+
     cdef void *_take(self, size_t size) except NULL:
         """Take zeroed memory that lives as long as the program."""
         cdef _Block block = _Block(size if size > 0 else 1)
@@ -129,7 +168,10 @@ cdef int _fill_op(img_op *op, uint8_t *params, dict given) except -1:
         if name not in given:
             raise ValueError(f"{name} is missing")
         try:
-            _fill_field(field, params + field.offset, given[name])
+            if isinstance(given[name], DrawnLevel):
+                _fill_level(op, field, params, given[name])
+            else:
+                _fill_field(field, params + field.offset, given[name])
         except (TypeError, ValueError, OverflowError) as error:
             raise ValueError(f"{name} {error}") from error
         names.add(name)
@@ -168,6 +210,24 @@ def _ways_of(given):
     return chains, limits
 
 
+def _mixed_of(given):
+    """Return the chains of a mix, and what its shares are drawn by."""
+    if len(given) != 3:
+        raise ValueError("it must be (name, fields, chains)")
+    _, fields, chains = given
+    if set(fields) != {"id", "alpha"}:
+        raise ValueError(f"its fields must be alpha, id, not {', '.join(sorted(fields))}")
+    alpha = float(fields["alpha"])
+    if not MIN_ALPHA <= alpha <= MAX_ALPHA:
+        raise ValueError(f"alpha must be {MIN_ALPHA:g} to {MAX_ALPHA:g}, not {alpha}")
+    if not isinstance(chains, (tuple, list)):
+        raise ValueError(f"chains must be a list, not {chains!r}")
+    chains = tuple(chains)
+    if not 1 <= len(chains) <= MAX_MIXED:
+        raise ValueError(f"there must be 1 to {MAX_MIXED} chains, not {len(chains)}")
+    return chains, alpha
+
+
 cdef uint64_t _id_of(dict given) except? 0:
     if "id" not in given:
         raise ValueError("id is missing")
@@ -203,6 +263,21 @@ cdef int _fill_field(const img_field *field, uint8_t *place, object value) excep
         if not field.low <= low <= high <= field.high:
             raise ValueError(f"must be a range that goes up, within {field.low:g} to {field.high:g}, not {low} to {high}")
         ends.given, ends.low, ends.high = 1, low, high
+    return 0
+
+
+cdef int _fill_level(img_op *op, const img_field *field, uint8_t *params, object given) except -1:
+    """Fill the level of an op, and its range with all that may be drawn."""
+    if field.type not in (IMG_RANGE, IMG_OPTIONAL_RANGE) or not op.kind.draws or op.kind.params_size > IMG_MAX_PARAMS:
+        raise ValueError("can't be drawn by a level")
+    if op.level.deviation > 0:
+        raise ValueError("is the second one that is drawn by a level")
+    mean, deviation, start, change = (float(number) for number in given[:4])
+    if not (0 <= mean <= 10 and 0 < deviation < math.inf):
+        raise ValueError(f"must have a mean of 0 to 10 and a deviation above 0, not {mean} and {deviation}")
+    _fill_field(field, params + field.offset, sorted((start, start + change)))
+    op.level.mean, op.level.deviation, op.level.start, op.level.change = mean, deviation, start, change
+    op.level.whole, op.level.offset = bool(given.whole), field.offset
     return 0
 
 
