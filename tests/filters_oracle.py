@@ -8,7 +8,7 @@ import image_steps as steps
 import numpy as np
 from PIL import Image
 
-__all__ = ["FILTERS", "apply", "sharpened"]
+__all__ = ["FILTERS", "apply", "blurred", "sharpened"]
 
 
 class Drawn(Protocol):
@@ -17,7 +17,7 @@ class Drawn(Protocol):
     def __getitem__(self, k: int) -> float: ...
 
 
-FILTERS = (steps.Sharpness,)
+FILTERS = (steps.GaussianBlur, steps.Sharpness)
 
 
 def apply(image: Image.Image, step: steps.ImageStep, u: Drawn) -> Image.Image:
@@ -29,6 +29,8 @@ def apply(image: Image.Image, step: steps.ImageStep, u: Drawn) -> Image.Image:
         case steps.Sharpness(factor, mirror):
             by = between(factor, u[1])
             made = sharpened(pixels, 2 - by if mirror and u[2] < 0.5 else by)
+        case steps.GaussianBlur(size, sigma):
+            made = blurred(pixels, size, between(sigma, u[1]))
         case _:
             raise AssertionError(step)
     return Image.fromarray(made if made.shape[2] > 1 else made[:, :, 0])
@@ -48,3 +50,14 @@ def sharpened(pixels: np.ndarray, factor: float) -> np.ndarray:
     smooth[:, :, 3:] = pixels[:, :, 3:]
     start = smooth.astype(np.float32)
     return np.clip(start + np.float32(factor) * (pixels - start), 0, 255).astype(np.uint8)
+
+
+def blurred(pixels: np.ndarray, size: int | None, sigma: float) -> np.ndarray:
+    """torchvision's gaussian_blur; without a size scipy's gaussian_filter with mirrored borders."""
+    half = int(4 * sigma + 0.5) if size is None else size // 2
+    weights = np.exp(-0.5 * (np.arange(-half, half + 1) / sigma) ** 2)
+    weights /= weights.sum()
+    height, width = pixels.shape[:2]
+    grown = np.pad(pixels.astype(float), ((half, half), (half, half), (0, 0)), mode="reflect")
+    rows = sum(weight * grown[k : k + height] for k, weight in enumerate(weights))
+    return np.rint(sum(weight * rows[:, k : k + width] for k, weight in enumerate(weights))).astype(np.uint8)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from toolkit.pipelines.cast import Cast
 from toolkit.pipelines.image.colour import ColorJitter, Grayscale
 from toolkit.pipelines.image.decode_step import Accuracy, DecodeImage, Mode, Truncated
-from toolkit.pipelines.image.filters import Sharpness
+from toolkit.pipelines.image.filters import GaussianBlur, Sharpness
 from toolkit.pipelines.image.finish import Normalize, ToChw, ToHwc
 from toolkit.pipelines.image.fitting import Contain, Cover, ScaleJitter, Thumbnail
 from toolkit.pipelines.image.geometry import (
@@ -34,6 +34,7 @@ __all__ = [
     "Crop",
     "DecodeImage",
     "Filter",
+    "GaussianBlur",
     "Grayscale",
     "HFlip",
     "ImageStep",

@@ -76,6 +76,7 @@ EXAMPLES: dict[str, tuple[str, str, pa.Array, Any]] = {
     "color_jitter": ('brightness=(0.5, 1.5), hue=(-0.25, 0.25), name="x"', ".decode_image()", PICTURES, None),
     "grayscale": ("channels=3", ".decode_image()", PICTURES, None),
     "sharpness": ('(0.5, 1.5), mirror=True, p=0.5, name="x"', ".decode_image()", PICTURES, None),
+    "gaussian_blur": ('3, sigma=(0.5, 2.5), p=0.5, name="x"', ".decode_image()", PICTURES, None),
     "normalize": ("(0.5, 0.25, 0.75), (0.5, 0.5, 1.0)", ".decode_image()", PICTURES, None),
     "to_chw": ("", ".decode_image()", PICTURES, None),
     "to_hwc": ("", ".decode_image()", PICTURES, None),

@@ -210,6 +210,29 @@ class Words(ABC):
             name: What it draws by, in place of its number among those that have no name.
         """
 
+    def gaussian_blur(
+        self,
+        kernel_size: int | None,
+        sigma: float | tuple[float, float] = (0.1, 2.0),
+        *,
+        p: float = 1.0,
+        name: str | None = None,
+    ) -> Self:
+        """Blur by a Gaussian kernel of kernel_size x kernel_size pixels: torchvision's GaussianBlur.
+
+        Weight k from the middle is exp(-(k / sigma)^2 / 2), divided by the sum of all, along both axes. It happens
+        when u0 < p, with sigma = low + (high - low) * u1. Borders are mirrored as numpy.pad's "reflect" does, so that
+        a kernel may be larger than the picture. All channels are blurred, alpha too. Pixels are at most one level from
+        what floats give.
+
+        Args:
+            kernel_size: How many pixels it is wide, odd; None: as wide as 4 sigma reaches to each side, as
+                scipy.ndimage.gaussian_filter does.
+            sigma: The standard deviation in pixels, or (low, high) to draw it from.
+            p: The probability.
+            name: What it draws by, in place of its number among those that have no name.
+        """
+
     def normalize(self, mean: str | Sequence[float], std: Sequence[float] | None = None) -> Self:
         """Make float32 (channels, height, width): (pixel / 255 - mean) / std.
 

@@ -16,6 +16,8 @@ from toolkit.pipelines.state import State, ValueKind
 GOOD: list[tuple[Callable[[Any], Any], steps.ImageStep]] = [
     (lambda s: s.sharpness(2), steps.Sharpness((2.0, 2.0))),
     (lambda s: s.sharpness([0, 2], mirror=True, p=0, name="x"), steps.Sharpness((0.0, 2.0), True, 0.0, "x")),
+    (lambda s: s.gaussian_blur(23), steps.GaussianBlur(23, (0.1, 2.0))),
+    (lambda s: s.gaussian_blur(None, 31, p=0.5), steps.GaussianBlur(None, (31.0, 31.0), 0.5)),
 ]
 
 BAD: list[tuple[Callable[[Any], Any], str]] = [
@@ -26,6 +28,15 @@ BAD: list[tuple[Callable[[Any], Any], str]] = [
     (lambda s: s.sharpness(2, p=1.2), r"p must be within 0\.\.1, got 1.2"),
     (lambda s: s.sharpness(2, p=math.nan), "p must be a finite number, got nan"),
     (lambda s: s.sharpness(2, mirror=1), "mirror must be True or False, got 1"),
+    (lambda s: s.gaussian_blur(4), "kernel_size must be odd, .*got 4"),
+    (lambda s: s.gaussian_blur(0), r"kernel_size must be an int in 1\.\.255, got 0"),
+    (lambda s: s.gaussian_blur(257), r"kernel_size must be an int in 1\.\.255, got 257"),
+    (lambda s: s.gaussian_blur(3.0), "kernel_size must be an int .*, got 3.0"),
+    (lambda s: s.gaussian_blur(3, math.nan), "sigma must be a finite number, got nan"),
+    (lambda s: s.gaussian_blur(3, 0), "sigma must be within 1e-06.*, got 0"),
+    (lambda s: s.gaussian_blur(3, (2, 1)), "the first is the larger one"),
+    (lambda s: s.gaussian_blur(None, 32), "sigma must be at most 31 without a kernel_size, got 32"),
+    (lambda s: s.gaussian_blur(3, p=-0.5), r"p must be within 0\.\.1, got -0.5"),
 ]
 
 

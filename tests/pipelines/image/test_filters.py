@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import filters_oracle as oracle
 import image_steps as steps
 import numpy as np
 import pytest
+import scipy.ndimage
 from image_slots import MODES, compiled
 from pictures import picture
 from PIL import Image, ImageEnhance
@@ -44,12 +44,27 @@ def array_of(image: Image.Image) -> np.ndarray:
     return np.asarray(image).reshape(image.height, image.width, -1)
 
 
-def check_draws(measured: Sequence[float], distribution: Callable[[np.ndarray], np.ndarray], step: float = 0.0) -> None:
-    """Check by Kolmogorov and Smirnov, at 0.1 %, that the distribution gives such values, measured in steps."""
-    values = np.sort(measured)
-    wanted, count = distribution(values), len(values)
-    distance = max((np.arange(1, count + 1) / count - wanted).max(), (wanted - np.arange(count) / count).max())
-    assert distance < 1.95 / np.sqrt(count) + step, distance
+def check_close(made: np.ndarray, wanted: np.ndarray, mean: float = 0.05) -> None:
+    """Check that no pixel is more than a level off, and what they are off in the mean."""
+    apart = np.abs(made.astype(int) - wanted)
+    assert apart.max() <= 1
+    assert apart.mean() <= mean or apart.size < 1000
+
+
+def check_draws(found: np.ndarray, wanted: np.ndarray) -> None:
+    """Check by Kolmogorov and Smirnov, at 0.1 %, that values are distributed as others, which are many more."""
+    levels = np.union1d(found, wanted)
+    shares = [np.searchsorted(np.sort(values), levels, side="right") / len(values) for values in (found, wanted)]
+    assert np.abs(shares[0] - shares[1]).max() < 1.95 * np.sqrt(1 / len(found) + 1 / len(wanted))
+
+
+def pixel(step: steps.ImageStep, pixels: np.ndarray, y: int, x: int, count: int = 4000) -> np.ndarray:
+    """Return a value of red, as samples draw it."""
+    program, scratch = compiled(step), Scratch()
+    return np.array([program.apply(pixels, scratch, key)[y, x, 0] for key in KEYS[:count]], int)
+
+
+EVEN = (np.arange(100_000) + 0.5) / 100_000
 
 
 # --- sharpness ---------------------------------------------------------------------------------------------------
@@ -72,23 +87,85 @@ def test_sharpness_of_alpha_stays() -> None:
 
 
 DOT = np.zeros((3, 3, 3), np.uint8)
-DOT[1, 1] = 255  # smoothed 98, so that a factor moves it by 157
-
-
-def factors(step: steps.Sharpness, count: int = 4000) -> np.ndarray:
-    """Return the factors that samples draw, which are below 1, in steps of 1/157."""
-    program, scratch = compiled(step), Scratch()
-    return np.array([(float(program.apply(DOT, scratch, key)[1, 1, 0]) - 98 + 0.5) / 157 for key in KEYS[:count]])
+DOT[1, 1] = 255  # smoothed 98
 
 
 def test_sharpness_draws_evenly() -> None:
-    check_draws(factors(steps.Sharpness((0.2, 0.9))), lambda v: np.clip((v - 0.2) / 0.7, 0, 1), 1 / 157 / 0.7)
+    check_draws(pixel(steps.Sharpness((0.2, 0.9)), DOT, 1, 1), (98 + 157 * (0.2 + 0.7 * EVEN)).astype(int))
 
 
 def test_sharpness_draws_either_sign_and_whether() -> None:
-    assert abs((factors(steps.Sharpness((0.25, 0.25), True)) < 0.5).mean() - 0.5) < 0.03
-    assert abs((factors(steps.Sharpness((0.25, 0.25), False, 0.3)) < 0.5).mean() - 0.3) < 0.03
+    for step, share in (
+        (steps.Sharpness((0.25, 0.25), True), 0.5),
+        (steps.Sharpness((0.25, 0.25), False, 0.3), 0.3),
+    ):
+        found = pixel(step, DOT, 1, 1)
+        assert set(found.tolist()) == {98 + 157 // 4, 255}
+        assert abs((found < 255).mean() - share) < 0.03
 
 
 def test_sharpness_never_draws_otherwise() -> None:
-    assert np.round(factors(steps.Sharpness((0.0, 1.0)), 6) * 157).tolist() == [156, 31, 113, 113, 64, 58]
+    assert pixel(steps.Sharpness((0.0, 1.0)), DOT, 1, 1, 6).tolist() == [253, 128, 211, 211, 162, 156]
+
+
+# --- gaussian_blur -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(("size", "sigma"), [(1, 2.0), (3, 0.1), (3, 0.6), (5, 1.0), (23, 0.9), (23, 2.0), (255, 40.0)])
+def test_gaussian_blur_is_that_of_floats(size: int, sigma: float, mode: str) -> None:
+    for width, height in SIZES:
+        pixels = pixels_of(mode, width, height)
+        check_close(run(pixels, steps.GaussianBlur(size, (sigma, sigma))), oracle.blurred(pixels, size, sigma))
+
+
+def test_gaussian_blur_without_a_size_is_that_of_scipy() -> None:
+    pixels = pixels_of("RGB", 60, 50)
+    for sigma in (0.1, 0.5, 1.3, 8.0, 31.0):
+        wanted = scipy.ndimage.gaussian_filter(pixels.astype(float), (sigma, sigma, 0), mode="mirror")
+        check_close(run(pixels, steps.GaussianBlur(None, (sigma, sigma))), np.rint(wanted))
+
+
+def test_gaussian_blur_is_that_of_torch() -> None:
+    import torch
+
+    pixels = pixels_of("RGB", 64, 48)
+    position = torch.linspace(-5.0, 5.0, 11)
+    kernel = torch.exp(-0.5 * (position / 1.7).pow(2))
+    kernel = (kernel / kernel.sum())[None].T @ (kernel / kernel.sum())[None]
+    planes = torch.nn.functional.pad(torch.from_numpy(pixels).permute(2, 0, 1)[None].float(), [5] * 4, mode="reflect")
+    wanted = torch.nn.functional.conv2d(planes, kernel.expand(3, 1, 11, 11), groups=3)[0].round().permute(1, 2, 0)
+    check_close(run(pixels, steps.GaussianBlur(11, (1.7, 1.7))), wanted.numpy())
+
+
+@pytest.mark.parametrize("value", [0, 1, 128, 255])
+def test_gaussian_blur_leaves_a_plain_as_it_is(value: int) -> None:
+    pixels = np.full((30, 40, 4), value, np.uint8)
+    for size, sigma in ((3, 0.5), (23, 2.0), (101, 14.0), (255, 1e6)):
+        assert (run(pixels, steps.GaussianBlur(size, (sigma, sigma))) == value).all()
+
+
+def test_gaussian_blur_keeps_the_largest_contrast() -> None:
+    rng = np.random.default_rng(3)
+    for size, sigma in ((3, 0.4), (3, 1e6), (15, 3.0), (255, 1e6)):
+        pixels = np.where(rng.random((40, 300, 3)) < 0.5, 0, 255).astype(np.uint8)
+        check_close(run(pixels, steps.GaussianBlur(size, (sigma, sigma))), oracle.blurred(pixels, size, sigma), 0.08)
+
+
+STRIPE = np.zeros((1, 9, 3), np.uint8)
+STRIPE[:, 4] = 255
+
+
+def test_gaussian_blur_draws_sigma_evenly() -> None:
+    sigma = 0.3 + 1.5 * EVEN
+    wanted = np.rint(255 / (1 + 2 * np.exp(-0.5 / sigma**2)))
+    check_draws(pixel(steps.GaussianBlur(3, (0.3, 1.8)), STRIPE, 0, 4), wanted)
+
+
+def test_gaussian_blur_draws_whether() -> None:
+    found = pixel(steps.GaussianBlur(3, (1.0, 1.0), 0.2), STRIPE, 0, 4)
+    assert abs((found < 255).mean() - 0.2) < 0.03
+
+
+def test_gaussian_blur_never_draws_otherwise() -> None:
+    assert pixel(steps.GaussianBlur(3, (0.3, 1.8)), STRIPE, 0, 4, 6).tolist() == [100, 98, 130, 96, 100, 95]

@@ -29,7 +29,8 @@
     OP(vflip)                                                                                                          \
     OP(color_jitter)                                                                                                   \
     OP(grayscale)                                                                                                      \
-    OP(sharpness)
+    OP(sharpness)                                                                                                      \
+    OP(gaussian_blur)
 
 #define IMG_DECLARE_OP(word) extern const img_op_kind img_op_##word;
 IMG_OPS(IMG_DECLARE_OP)
