@@ -22,6 +22,7 @@ from toolkit.pipelines.image.geometry import (
     VFlip,
 )
 from toolkit.pipelines.image.image_step import ImageStep
+from toolkit.pipelines.image.warps import Rotate, ShearX, ShearY, Take, TranslateX, TranslateY, Unit
 from toolkit.pipelines.state import Layout
 
 __all__ = [
@@ -47,11 +48,18 @@ __all__ = [
     "Resize",
     "ResizeLong",
     "ResizeShort",
+    "Rotate",
     "ScaleJitter",
     "Sharpness",
+    "ShearX",
+    "ShearY",
+    "Take",
     "Thumbnail",
     "ToChw",
     "ToHwc",
+    "TranslateX",
+    "TranslateY",
     "Truncated",
+    "Unit",
     "VFlip",
 ]

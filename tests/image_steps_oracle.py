@@ -15,6 +15,7 @@ from typing import Any
 import filters_oracle
 import image_steps as steps
 import numpy as np
+import warp_oracle
 import xxhash
 from PIL import Image, ImageEnhance, ImageOps
 from pillow_resample import Box, resize, resize_rgba
@@ -123,6 +124,8 @@ def _apply(image: Image.Image, step: Step, u: Draws) -> Image.Image:
             return gray if channels == 1 else Image.merge("RGB", (gray, gray, gray))
         case _ if isinstance(step, filters_oracle.FILTERS):
             return filters_oracle.apply(image, step, u)
+        case steps.ShearX() | steps.ShearY() | steps.TranslateX() | steps.TranslateY() | steps.Rotate():
+            return warp_oracle.apply(image, step, u)
         case _:
             raise AssertionError(step)
 

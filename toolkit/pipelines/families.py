@@ -11,6 +11,7 @@ from toolkit.pipelines.image import (
     finish,
     fitting,
     geometry,
+    warps,
 )
 from toolkit.pipelines.text import strings
 
@@ -20,6 +21,7 @@ FAMILIES = (
     decode_step,
     geometry,
     fitting,
+    warps,
     colour,
     filters,
     finish,

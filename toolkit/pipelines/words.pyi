@@ -170,6 +170,128 @@ class Words(ABC):
             name: What it draws by, in place of its number among those that have no name.
         """
 
+    def shear_x(
+        self,
+        magnitude: float | tuple[float, float],
+        *,
+        random_sign: bool = False,
+        filter: str = "nearest",
+        fill: int | tuple[int, int, int] = 0,
+        name: str | None = None,
+    ) -> Self:
+        """Shift every row by `magnitude` times its distance from the top edge: ShearX of torchvision's policies.
+
+        m = low + (high - low) * u0, and -m where random_sign and u1 < 0.5. As torchvision's
+        affine(shear=(degrees(atan(m)), 0), center=(0, 0)): the pixel (x, y) is what was at (x + m * y, y).
+
+        Args:
+            magnitude: m, or (low, high) of it.
+            random_sign: Whether half of all pictures are sheared the other way.
+            filter: How pixels are taken: nearest, bilinear or bicubic.
+            fill: What lies outside: a number, or red, green and blue.
+            name: What it draws by, in place of its number among those that have no name.
+        """
+
+    def shear_y(
+        self,
+        magnitude: float | tuple[float, float],
+        *,
+        random_sign: bool = False,
+        filter: str = "nearest",
+        fill: int | tuple[int, int, int] = 0,
+        name: str | None = None,
+    ) -> Self:
+        """Shift every column by `magnitude` times its distance from the left edge: ShearY of torchvision's policies.
+
+        m = low + (high - low) * u0, and -m where random_sign and u1 < 0.5. As torchvision's
+        affine(shear=(0, degrees(atan(m))), center=(0, 0)): the pixel (x, y) is what was at (x, y + m * x).
+
+        Args:
+            magnitude: m, or (low, high) of it.
+            random_sign: Whether half of all pictures are sheared the other way.
+            filter: How pixels are taken: nearest, bilinear or bicubic.
+            fill: What lies outside: a number, or red, green and blue.
+            name: What it draws by, in place of its number among those that have no name.
+        """
+
+    def translate_x(
+        self,
+        magnitude: float | tuple[float, float],
+        *,
+        unit: str = "pixels",
+        whole: bool = True,
+        random_sign: bool = False,
+        filter: str = "nearest",
+        fill: int | tuple[int, int, int] = 0,
+        name: str | None = None,
+    ) -> Self:
+        """Move the picture right, by pixels or a share of its width: the TranslateX of torchvision's policies.
+
+        m = low + (high - low) * u0, and -m where random_sign and u1 < 0.5; times the width with unit="fraction". Where
+        `whole`, what lies behind the point is cut off, as torchvision does; timm doesn't.
+
+        Args:
+            magnitude: m, or (low, high) of it.
+            unit: "pixels", or "fraction" of the width.
+            whole: Whether to move by a whole number of pixels.
+            random_sign: Whether half of all pictures are moved the other way.
+            filter: How pixels are taken: nearest, bilinear or bicubic.
+            fill: What lies outside: a number, or red, green and blue.
+            name: What it draws by, in place of its number among those that have no name.
+        """
+
+    def translate_y(
+        self,
+        magnitude: float | tuple[float, float],
+        *,
+        unit: str = "pixels",
+        whole: bool = True,
+        random_sign: bool = False,
+        filter: str = "nearest",
+        fill: int | tuple[int, int, int] = 0,
+        name: str | None = None,
+    ) -> Self:
+        """Move the picture down, by pixels or a share of its height: the TranslateY of torchvision's policies.
+
+        m = low + (high - low) * u0, and -m where random_sign and u1 < 0.5; times the height with unit="fraction". Where
+        `whole`, what lies behind the point is cut off, as torchvision does; timm doesn't.
+
+        Args:
+            magnitude: m, or (low, high) of it.
+            unit: "pixels", or "fraction" of the height.
+            whole: Whether to move by a whole number of pixels.
+            random_sign: Whether half of all pictures are moved the other way.
+            filter: How pixels are taken: nearest, bilinear or bicubic.
+            fill: What lies outside: a number, or red, green and blue.
+            name: What it draws by, in place of its number among those that have no name.
+        """
+
+    def rotate(
+        self,
+        degrees: float | tuple[float, float],
+        *,
+        random_sign: bool = False,
+        filter: str = "nearest",
+        expand: bool = False,
+        center: tuple[float, float] | None = None,
+        fill: int | tuple[int, int, int] = 0,
+        name: str | None = None,
+    ) -> Self:
+        """Turn counterclockwise by an angle between two: torchvision's RandomRotation of PIL images.
+
+        angle = low + (high - low) * u0, and -angle where random_sign and u1 < 0.5. The picture is then Pillow's
+        Image.rotate(angle).
+
+        Args:
+            degrees: (low, high) of the angle; d is (-d, d).
+            random_sign: Whether half of all pictures are turned the other way: policies turn by (d, d) either way.
+            filter: How pixels are taken: nearest, bilinear or bicubic.
+            expand: Whether the result is as large as the turned picture; else it keeps its size.
+            center: (x, y) of the place that stays, from the upper left corner; None: the picture's middle.
+            fill: What lies outside: a number, or red, green and blue.
+            name: What it draws by, in place of its number among those that have no name.
+        """
+
     def color_jitter(
         self,
         *,

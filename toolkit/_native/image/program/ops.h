@@ -27,6 +27,11 @@
     OP(pad)                                                                                                            \
     OP(hflip)                                                                                                          \
     OP(vflip)                                                                                                          \
+    OP(rotate)                                                                                                         \
+    OP(shear_x)                                                                                                        \
+    OP(shear_y)                                                                                                        \
+    OP(translate_x)                                                                                                    \
+    OP(translate_y)                                                                                                    \
     OP(color_jitter)                                                                                                   \
     OP(grayscale)                                                                                                      \
     OP(sharpness)                                                                                                      \
