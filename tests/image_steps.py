@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from toolkit.pipelines.cast import Cast
-from toolkit.pipelines.image.colour import ColorJitter, Grayscale
+from toolkit.pipelines.image.channels import Grayscale
+from toolkit.pipelines.image.colour import Brightness, ColorJitter, Contrast, Saturation
 from toolkit.pipelines.image.decode_step import Accuracy, DecodeImage, Mode, Truncated
 from toolkit.pipelines.image.filters import GaussianBlur, Sharpness
 from toolkit.pipelines.image.finish import Normalize, ToChw, ToHwc
@@ -22,37 +23,47 @@ from toolkit.pipelines.image.geometry import (
     VFlip,
 )
 from toolkit.pipelines.image.image_step import ImageStep
+from toolkit.pipelines.image.tone import Autocontrast, Equalize, Invert, Posterize, Solarize, SolarizeAdd
 from toolkit.pipelines.image.warps import Rotate, ShearX, ShearY, Take, TranslateX, TranslateY, Unit
 from toolkit.pipelines.state import Layout
 
 __all__ = [
     "Accuracy",
+    "Autocontrast",
+    "Brightness",
     "Cast",
     "CenterCrop",
     "ColorJitter",
     "Contain",
+    "Contrast",
     "Cover",
     "Crop",
     "DecodeImage",
+    "Equalize",
     "Filter",
     "GaussianBlur",
     "Grayscale",
     "HFlip",
     "ImageStep",
+    "Invert",
     "Layout",
     "Mode",
     "Normalize",
     "Pad",
+    "Posterize",
     "RandomCrop",
     "RandomResizedCrop",
     "Resize",
     "ResizeLong",
     "ResizeShort",
     "Rotate",
+    "Saturation",
     "ScaleJitter",
     "Sharpness",
     "ShearX",
     "ShearY",
+    "Solarize",
+    "SolarizeAdd",
     "Take",
     "Thumbnail",
     "ToChw",

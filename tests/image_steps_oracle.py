@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import filters_oracle
@@ -119,13 +119,32 @@ def _apply(image: Image.Image, step: Step, u: Draws) -> Image.Image:
             return ImageOps.flip(image) if u[0] < p else image
         case steps.ColorJitter():
             return _jitter(image, step, u)
-        case steps.Grayscale(channels):
+        case steps.Grayscale(channels, p):
             gray = to_gray(image)
+            if u[0] >= p:
+                return image.convert("RGB")
             return gray if channels == 1 else Image.merge("RGB", (gray, gray, gray))
         case _ if isinstance(step, filters_oracle.FILTERS):
             return filters_oracle.apply(image, step, u)
         case steps.ShearX() | steps.ShearY() | steps.TranslateX() | steps.TranslateY() | steps.Rotate():
             return warp_oracle.apply(image, step, u)
+        case steps.Brightness() | steps.Contrast() | steps.Saturation():
+            factor = _drawn(step.factor, u)
+            factor = 2 - factor if step.mirror and u[2] < 0.5 else factor
+            which = (steps.Brightness, steps.Contrast, steps.Saturation).index(type(step))
+            return _enhance(image, which, factor) if u[0] < step.p else image
+        case steps.Posterize(bits, p):
+            return _on_colours(image, ImageOps.posterize, _drawn(bits, u)) if u[0] < p else image
+        case steps.Solarize(threshold, p):
+            return _on_colours(image, ImageOps.solarize, _drawn(threshold, u)) if u[0] < p else image
+        case steps.SolarizeAdd(add, threshold, p):
+            return _on_colours(image, _solarize_add, _drawn(add, u), threshold) if u[0] < p else image
+        case steps.Invert(p):
+            return _on_colours(image, ImageOps.invert) if u[0] < p else image
+        case steps.Equalize(p):
+            return _on_colours(image, ImageOps.equalize) if u[0] < p else image
+        case steps.Autocontrast(cutoff, p):
+            return _on_colours(image, ImageOps.autocontrast, cutoff) if u[0] < p else image
         case _:
             raise AssertionError(step)
 
@@ -196,16 +215,41 @@ def _jitter(image: Image.Image, step: steps.ColorJitter, u: Draws) -> Image.Imag
         if span is None:
             continue
         factor = span[0] + (span[1] - span[0]) * u[which]
-        if which == 0:
-            image = ImageEnhance.Brightness(image).enhance(factor)
-        elif which == 1:  # ImageEnhance.Contrast
-            mean = int(float(np.asarray(to_gray(image)).mean(dtype=np.float64)) + 0.5)
-            image = _blend(Image.new("L", image.size, mean), image, factor)
-        elif which == 2:  # ImageEnhance.Color
-            image = _blend(to_gray(image), image, factor)
-        else:
-            image = turn_hue(image, factor)
+        image = turn_hue(image, factor) if which == 3 else _enhance(image, which, factor)
     return image
+
+
+def _enhance(image: Image.Image, which: int, factor: float) -> Image.Image:
+    """ImageEnhance.Brightness, Contrast or Color."""
+    if which == 0:
+        return ImageEnhance.Brightness(image).enhance(factor)
+    if which == 1:
+        mean = int(float(np.asarray(to_gray(image)).mean(dtype=np.float64)) + 0.5)
+        return _blend(Image.new("L", image.size, mean), image, factor)
+    return _blend(to_gray(image), image, factor)
+
+
+def _drawn(value: Any, u: Draws) -> Any:
+    """A field that is one value or a range of them, by draw 1."""
+    if not isinstance(value, tuple):
+        return value
+    low, high = value
+    return low + int(u[1] * (high - low + 1)) if isinstance(low, int) else low + (high - low) * u[1]
+
+
+def _on_colours(image: Image.Image, change: Callable[..., Image.Image], *args: Any) -> Image.Image:
+    """What is changed but for alpha."""
+    if image.mode != "RGBA":
+        return change(image, *args)
+    made = change(image.convert("RGB"), *args)
+    made.putalpha(image.getchannel("A"))
+    return made
+
+
+def _solarize_add(image: Image.Image, add: int, threshold: float) -> Image.Image:
+    """timm's."""
+    table = [max(0, min(255, value + add)) if value < threshold else value for value in range(256)]
+    return image.point(table * len(image.getbands()))
 
 
 def to_gray(image: Image.Image) -> Image.Image:
@@ -253,6 +297,15 @@ OPS = {
     "color_jitter": steps.ColorJitter,
     "grayscale": steps.Grayscale,
     "sharpness": steps.Sharpness,
+    "brightness": steps.Brightness,
+    "contrast": steps.Contrast,
+    "saturation": steps.Saturation,
+    "posterize": steps.Posterize,
+    "solarize": steps.Solarize,
+    "solarize_add": steps.SolarizeAdd,
+    "invert": steps.Invert,
+    "equalize": steps.Equalize,
+    "autocontrast": steps.Autocontrast,
 }
 
 

@@ -33,9 +33,9 @@ IMG_DEFINE_OP(scale_channels, IMG_POINT, scale_channels, scale_channels_fields, 
 
 typedef struct {
     int64_t unused;
-} equalize;
+} even_out;
 
-static const img_field equalize_fields[] = {IMG_NO_FIELD};
+static const img_field even_out_fields[] = {IMG_NO_FIELD};
 
 static void count_values(const uint8_t *rgbx, int64_t count, img_statistic *found) {
     for (int64_t i = 0; i < count; i++)
@@ -62,12 +62,12 @@ static void make_even(const img_change *change, const img_statistic *found, int6
     }
 }
 
-static int plan_equalize(img_builder *b, const void *params, uint64_t key) {
+static int plan_even_out(img_builder *b, const void *params, uint64_t key) {
     const img_change change = {.measure = count_values, .settle = make_even};
     return img_plan_statistic(b, &change);
 }
 
-IMG_DEFINE_OP(equalize, IMG_STATISTIC, equalize, equalize_fields, .plan = plan_equalize);
+IMG_DEFINE_OP(even_out, IMG_STATISTIC, even_out, even_out_fields, .plan = plan_even_out);
 
 /* ---- A whole picture: rows become columns, and red is moved by a draw ---- */
 

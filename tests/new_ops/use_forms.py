@@ -29,7 +29,7 @@ def oracle(op: tuple, pixels: np.ndarray, key: int) -> np.ndarray:
     out = pixels.copy()
     if name == "scale_channels":
         out[:, :, :3] = np.minimum(pixels[:, :, :3] * np.array(fields["factors"]), 255).astype(np.uint8)
-    elif name == "equalize":
+    elif name == "even_out":
         out[:, :, :3] = np.asarray(ImageOps.equalize(Image.fromarray(np.ascontiguousarray(pixels[:, :, :3]))))
     elif name == "transpose":
         drawn = int((fold(fold(key, fields["id"]), 0) >> 11) * 2.0**-53 * (fields["most"] + 1))
@@ -41,7 +41,7 @@ def oracle(op: tuple, pixels: np.ndarray, key: int) -> np.ndarray:
 def any_op(draw: np.random.Generator, forms: bool, number: int) -> tuple:
     made = [
         ("scale_channels", {"factors": tuple(draw.uniform(0, 2, 3))}),
-        ("equalize", {}),
+        ("even_out", {}),
         ("transpose", {"most": int(draw.integers(256)), "id": number}),
     ]
     others = [
@@ -50,7 +50,7 @@ def any_op(draw: np.random.Generator, forms: bool, number: int) -> tuple:
         ("pad", {"top": 1, "left": 2, "bottom": 0, "right": 3, "fill": int(draw.integers(256))}),
         ("hflip", {"p": 1.0, "id": number}),
         ("vflip", {"p": 0.5, "id": number}),
-        ("grayscale", {"channels": 3}),
+        ("grayscale", {"channels": 3, "p": 1.0}),
         (
             "color_jitter",
             {"brightness": (0.2, 1.8), "contrast": (0.2, 1.8), "saturation": None, "hue": None, "id": number},
@@ -98,7 +98,7 @@ def check_jpeg(draw: np.random.Generator) -> None:
 
 def check_limits() -> None:
     pixels = np.zeros((4, 6, 3), np.uint8)
-    many = [("equalize", {}), ("scale_channels", {"factors": (1, 1, 1)})] * 32
+    many = [("even_out", {}), ("scale_channels", {"factors": (1, 1, 1)})] * 32
     assert np.array_equal(run(many, pixels, 0), pixels)
     turned = run([("transpose", {"most": 0, "id": 1})] * 63, pixels, 0)
     assert turned.shape == (6, 4, 3)
@@ -107,7 +107,7 @@ def check_limits() -> None:
             image.ImageProgram([("scale_channels", {"factors": wrong})])
 
 
-FORMS = {"scale_channels", "equalize", "transpose"}
+FORMS = {"scale_channels", "even_out", "transpose"}
 BEST = image.simd_level()
 table = image.op_table()
 assert [table[name][0] for name in sorted(FORMS)] == ["statistic", "point", "picture"]

@@ -5,12 +5,14 @@ from __future__ import annotations
 from toolkit.pipelines import cast, conditions, python, stored
 from toolkit.pipelines.array import numbers, tensors
 from toolkit.pipelines.image import (
+    channels,
     colour,
     decode_step,
     filters,
     finish,
     fitting,
     geometry,
+    tone,
     warps,
 )
 from toolkit.pipelines.text import strings
@@ -24,6 +26,8 @@ FAMILIES = (
     warps,
     colour,
     filters,
+    tone,
+    channels,
     finish,
     cast,
     stored,

@@ -22,7 +22,20 @@ from toolkit.pipelines.check import (
     an_int,
 )
 
-__all__ = ["Argument", "argument", "choice", "draw_name", "dtype", "flag", "number", "pair", "shape", "whole"]
+__all__ = [
+    "Argument",
+    "argument",
+    "choice",
+    "draw_name",
+    "dtype",
+    "flag",
+    "number",
+    "number_or_pair",
+    "pair",
+    "shape",
+    "whole",
+    "whole_or_pair",
+]
 
 _KEY = "argument"
 
@@ -99,6 +112,31 @@ def pair(default: Any = MISSING, *, least: float, most: float = math.inf, keywor
         ),
         default,
     )
+
+
+def number_or_pair(default: Any = MISSING, *, least: float, most: float = math.inf, keyword: bool = False) -> Any:
+    """Declare a float, or (low, high) that it is drawn between; a pair of equal ends is the number."""
+
+    def check(name: str, value: Any) -> float | tuple[float, float]:
+        if not isinstance(value, (tuple, list)):
+            return a_number(name, value, least=least, most=most)
+        low, high = a_pair(name, value, least=least, most=most)
+        return low if low == high else (low, high)
+
+    return _field(Argument(check, "float | tuple[float, float]", keyword, least, most), default)
+
+
+def whole_or_pair(default: Any = MISSING, *, least: int, most: int, keyword: bool = False) -> Any:
+    """Declare an int, or (low, high) that it is drawn from, both among them; a pair of equal ends is the number."""
+
+    def check(name: str, value: Any) -> int | tuple[int, int]:
+        if not isinstance(value, (tuple, list)):
+            return an_int(name, value, least=least, most=most)
+        a_pair(name, value, least=least, most=most)
+        low, high = (an_int(name, end, least=least, most=most) for end in value)
+        return low if low == high else (low, high)
+
+    return _field(Argument(check, "int | tuple[int, int]", keyword, least, most), default)
 
 
 def flag(default: Any = MISSING, *, keyword: bool = False) -> Any:

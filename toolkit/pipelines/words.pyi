@@ -313,8 +313,50 @@ class Words(ABC):
             name: What it draws by, in place of its number among those that have no name.
         """
 
-    def grayscale(self, *, channels: int = 1) -> Self:
-        """Make it gray, in 1 or 3 equal channels: PIL's L of an RGB image."""
+    def brightness(
+        self, factor: float | tuple[float, float], *, mirror: bool = False, p: float = 1.0, name: str | None = None
+    ) -> Self:
+        """Blend with black, or away from it: PIL.ImageEnhance.Brightness.
+
+        It happens when u0 < p, with factor = low + (high - low) * u1. With `mirror` that becomes 2 - factor when
+        u2 < 0.5: 1 + m or 1 - m, as RandAugment draws them. Alpha stays.
+
+        Args:
+            factor: The factor, or (low, high) to draw it from: 1 changes nothing.
+            mirror: Whether to take 2 - factor half the time.
+            p: The probability.
+            name: What it draws by, in place of its number among those that have no name.
+        """
+
+    def contrast(
+        self, factor: float | tuple[float, float], *, mirror: bool = False, p: float = 1.0, name: str | None = None
+    ) -> Self:
+        """Blend with the mean of the picture in gray, or away from it: PIL.ImageEnhance.Contrast.
+
+        It happens when u0 < p, with factor = low + (high - low) * u1. With `mirror` that becomes 2 - factor when
+        u2 < 0.5: 1 + m or 1 - m, as RandAugment draws them. Alpha stays.
+
+        Args:
+            factor: The factor, or (low, high) to draw it from: 1 changes nothing.
+            mirror: Whether to take 2 - factor half the time.
+            p: The probability.
+            name: What it draws by, in place of its number among those that have no name.
+        """
+
+    def saturation(
+        self, factor: float | tuple[float, float], *, mirror: bool = False, p: float = 1.0, name: str | None = None
+    ) -> Self:
+        """Blend with the picture in gray, or away from it: PIL.ImageEnhance.Color.
+
+        It happens when u0 < p, with factor = low + (high - low) * u1. With `mirror` that becomes 2 - factor when
+        u2 < 0.5: 1 + m or 1 - m, as RandAugment draws them. Alpha stays.
+
+        Args:
+            factor: The factor, or (low, high) to draw it from: 1 changes nothing.
+            mirror: Whether to take 2 - factor half the time.
+            p: The probability.
+            name: What it draws by, in place of its number among those that have no name.
+        """
 
     def sharpness(
         self, factor: float | tuple[float, float], *, mirror: bool = False, p: float = 1.0, name: str | None = None
@@ -352,6 +394,86 @@ class Words(ABC):
                 scipy.ndimage.gaussian_filter does.
             sigma: The standard deviation in pixels, or (low, high) to draw it from.
             p: The probability.
+            name: What it draws by, in place of its number among those that have no name.
+        """
+
+    def posterize(self, bits: int | tuple[int, int], *, p: float = 1.0, name: str | None = None) -> Self:
+        """Keep the highest bits of each value: PIL.ImageOps.posterize, torchvision's RandomPosterize.
+
+        It happens when u0 < p, with bits = low + floor(u1 * (high - low + 1)).
+
+        Args:
+            bits: How many, 1 to 8, or (low, high) to draw from.
+            p: The probability.
+            name: What it draws by, in place of its number among those that have no name.
+        """
+
+    def solarize(
+        self, threshold: float | tuple[float, float] = 128.0, *, p: float = 1.0, name: str | None = None
+    ) -> Self:
+        """Invert values of `threshold` or more: PIL.ImageOps.solarize, torchvision's RandomSolarize.
+
+        It happens when u0 < p, with threshold = low + (high - low) * u1.
+
+        Args:
+            threshold: The least value that is inverted, or (low, high) to draw it from; above 255 there is none.
+            p: The probability.
+            name: What it draws by, in place of its number among those that have no name.
+        """
+
+    def solarize_add(
+        self, add: int | tuple[int, int], threshold: float = 128.0, *, p: float = 1.0, name: str | None = None
+    ) -> Self:
+        """Add to values below `threshold`, up to 255: solarize_add of timm's RandAugment.
+
+        It happens when u0 < p, with add = low + floor(u1 * (high - low + 1)).
+
+        Args:
+            add: What is added, or (low, high) to draw from.
+            threshold: The least value that stays.
+            p: The probability.
+            name: What it draws by, in place of its number among those that have no name.
+        """
+
+    def invert(self, p: float = 1.0, *, name: str | None = None) -> Self:
+        """Turn values round, 255 - value: PIL.ImageOps.invert, torchvision's RandomInvert. It happens when u0 < p.
+
+        Args:
+            p: The probability.
+            name: What it draws by, in place of its number among those that have no name.
+        """
+
+    def equalize(self, p: float = 1.0, *, name: str | None = None) -> Self:
+        """Even out the histogram of each channel: PIL.ImageOps.equalize, torchvision's RandomEqualize.
+
+        It happens when u0 < p.
+
+        Args:
+            p: The probability.
+            name: What it draws by, in place of its number among those that have no name.
+        """
+
+    def autocontrast(
+        self, cutoff: float | tuple[float, float] = (0.0, 0.0), *, p: float = 1.0, name: str | None = None
+    ) -> Self:
+        """Stretch each channel to go from 0 to 255: PIL.ImageOps.autocontrast, torchvision's RandomAutocontrast.
+
+        It happens when u0 < p.
+
+        Args:
+            cutoff: The percentage of the darkest and of the lightest pixels that don't count: one number, or one each.
+            p: The probability.
+            name: What it draws by, in place of its number among those that have no name.
+        """
+
+    def grayscale(self, *, channels: int = 1, p: float = 1.0, name: str | None = None) -> Self:
+        """Make it gray, in 1 or 3 equal channels: PIL's L of an RGB image, torchvision's RandomGrayscale.
+
+        It happens when u0 < p.
+
+        Args:
+            channels: 1, or 3 equal ones.
+            p: The probability; below 1 only with 3 channels, which colour pictures have, too.
             name: What it draws by, in place of its number among those that have no name.
         """
 

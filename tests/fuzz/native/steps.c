@@ -51,6 +51,12 @@ static void fill(const img_field *field, uint8_t *place)
         number = between(field->low, field->high);
         memcpy(place, &number, sizeof number);
         break;
+    case IMG_NUMBERS:
+        for (int64_t i = 0; i < field->count; i++) {
+            number = between(field->low, field->high);
+            memcpy(place + i * (int64_t)sizeof number, &number, sizeof number);
+        }
+        break;
     default:
         range.given = field->type == IMG_RANGE || take(2);
         const double high = take(2) && field->high > 4 ? 4 : field->high;

@@ -14,7 +14,7 @@ from PIL import Image
 from toolkit._native.image import program as image
 
 Op = tuple[Any, ...]
-GRAY, RGB = ("grayscale", {"channels": 1}), ("grayscale", {"channels": 3})
+GRAY, RGB = ("grayscale", {"channels": 1, "p": 1.0}), ("grayscale", {"channels": 3, "p": 1.0})
 SMALL, LARGE = ("center_crop", {"height": 8, "width": 9}), ("center_crop", {"height": 20, "width": 30})
 FLIP = ("hflip", {"p": 1.0, "id": 1})
 

@@ -349,18 +349,18 @@ RESIZED_CROP = {"height": 5, "width": 5, "scale": RANGE, "ratio": RANGE, "filter
         ("color_jitter", NO_JITTER | {"hue": RANGE}, "hue must be a range that goes up, within -0.5 to 0.5"),
         ("color_jitter", NO_JITTER | {"brightness": (-1.0, 1.0)}, "brightness must be"),
         ("color_jitter", {"brightness": None, "contrast": None, "saturation": None, "id": 0}, "hue is missing"),
-        ("grayscale", {"channels": 2}, "channels must be 1 or 3, not 2"),
-        ("grayscale", {"channels": 4}, "channels must be 1 to 3"),
+        ("grayscale", {"channels": 2, "p": 1.0}, "channels must be 1 or 3, not 2"),
+        ("grayscale", {"channels": 4, "p": 1.0}, "channels must be 1 to 3"),
     ],
 )
 def test_a_bad_step_is_named(name: str, fields: dict[str, object], words: str) -> None:
     with pytest.raises(ValueError, match=re.escape(f"step 2 ({name}): {words}")):
-        image.ImageProgram([("grayscale", {"channels": 3}), (name, fields)])
+        image.ImageProgram([("grayscale", {"channels": 3, "p": 1.0}), (name, fields)])
 
 
 def test_the_first_step_has_the_number_that_is_given() -> None:
     with pytest.raises(ValueError, match=r"^step 3 \(grayscale\): "):
-        image.ImageProgram([("hflip", {"p": 1.0, "id": 0}), ("grayscale", {"channels": 2})], first_step=2)
+        image.ImageProgram([("hflip", {"p": 1.0, "id": 0}), ("grayscale", {"channels": 2, "p": 1.0})], first_step=2)
 
 
 def test_the_size_of_a_result_is_known_without_its_picture() -> None:
@@ -384,7 +384,7 @@ def test_unknown_steps_are_named() -> None:
             image.ImageProgram([bad])
     with pytest.raises(ValueError, match=r"step 2 \(center_crop\): results of 50x50 have more than max_pixels=2499"):
         image.ImageProgram(
-            [("grayscale", {"channels": 3}), ("center_crop", {"height": 50, "width": 50})], max_pixels=2499
+            [("grayscale", {"channels": 3, "p": 1.0}), ("center_crop", {"height": 50, "width": 50})], max_pixels=2499
         )
 
 
@@ -404,7 +404,7 @@ def test_the_table_lists_what_a_program_takes() -> None:
 @pytest.mark.parametrize(
     ("ops", "options"),
     [
-        ([("grayscale", {"channels": 1})] * 65, {}),
+        ([("grayscale", {"channels": 1, "p": 1.0})] * 65, {}),
         ([], {"scale": SCALE}),
         ([], {"bias": BIAS}),
         ([], {"scale": (1, 2), "bias": BIAS}),

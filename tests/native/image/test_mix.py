@@ -21,6 +21,7 @@ FLIP = ("hflip", {"p": 1.0, "id": 1})
 TURN = ("vflip", {"p": 0.5, "id": 2})
 TONE = ("color_jitter", {"brightness": (0.5, 1.5), "contrast": (0.5, 1.5), "saturation": None, "hue": None, "id": 3})
 SMALL = ("center_crop", {"height": 8, "width": 9})
+GRAY = ("grayscale", {"channels": 1, "p": 1.0})
 
 
 def mix(alpha: float, *chains: list[Op], step_id: int = 9) -> Op:
@@ -103,7 +104,7 @@ def test_shares_have_the_distributions(alpha: float) -> None:
         (mix(1.0, [FLIP], [mix(1.0, [FLIP])]), "step 1 (mix), chain 2, step 1 (mix): a mix can't lie in another mix"),
         (mix(1.0, [("blur", {})]), "step 1 (mix), chain 1, step 1: no step is called 'blur'"),
         (mix(1.0, [SMALL]), "step 1 (mix): chain 1 changes the size or the channels"),
-        (mix(1.0, [("grayscale", {"channels": 1})]), "step 1 (mix): chain 1 changes the size or the channels"),
+        (mix(1.0, [GRAY]), "step 1 (mix): chain 1 changes the size or the channels"),
         (("mix", {"alpha": 1.0}, [[FLIP]]), "step 1 (mix): its fields must be alpha, id, not alpha"),
         (("mix", {"alpha": 1.0, "id": 1}), "step 1 (mix): it must be (name, fields, chains)"),
         (("mix", {"alpha": 1.0, "id": 1}, 3), "step 1 (mix): chains must be a list, not 3"),

@@ -18,7 +18,7 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 NEW = ROOT / "tests/new_ops"
-WORDS = ("invert", "scale_channels", "equalize", "transpose")
+WORDS = ("turn_round", "scale_channels", "even_out", "transpose")
 
 pytestmark = [
     pytest.mark.slow,
@@ -43,7 +43,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_new_step_on_pixels(dataset: Path, copy: Path) -> None:
-    use(copy, "use_invert.py", dataset)
+    use(copy, "use_turn_round.py", dataset)
 
 
 def test_kernels_of_all_forms(copy: Path) -> None:

@@ -89,6 +89,8 @@ def test_words_take_nothing_that_kernels_refuse() -> None:
             assert argument is not None
             if isinstance(bounds[0], str):
                 assert {member.value for member in type(declared[name].default)} == set(bounds), (word, name)
+            elif argument.annotation == "bool":
+                assert bounds == (0, 1), (word, name)
             else:
                 assert argument.least is not None, (word, name)
                 assert argument.most is not None, (word, name)

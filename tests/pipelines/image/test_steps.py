@@ -158,6 +158,7 @@ sides = st.integers(1, 60)
 filters = st.sampled_from(FILTERS)
 chances = st.sampled_from([0.0, 0.5, 1.0])
 ranges = st.sampled_from([None, (0.5, 1.5), (0.0, 0.0), (1.0, 1.0)])
+factors = st.sampled_from([0.0, 0.4, 1.0, 1.9, (0.1, 1.9)])
 any_step = st.one_of(
     st.builds(steps.Resize, sides, sides, filters),
     st.builds(steps.ResizeShort, sides, filters),
@@ -174,11 +175,20 @@ any_step = st.one_of(
     st.builds(steps.HFlip, chances),
     st.builds(steps.VFlip, chances),
     st.builds(steps.ColorJitter, ranges, ranges, ranges, st.sampled_from([None, (-0.5, 0.5)])),
-    st.just(steps.Grayscale(3)),
     st.builds(steps.Sharpness, st.sampled_from([(0.0, 2.0), (3.0, 3.0)]), st.booleans(), chances),
     st.builds(steps.ShearX, st.just((-0.4, 0.4)), st.booleans(), fill=st.integers(0, 255)),
     st.builds(steps.TranslateY, st.just((-0.6, 0.6)), st.just(steps.Unit.FRACTION), fill=st.integers(0, 255)),
     st.builds(steps.Rotate, st.sampled_from([(-180.0, 180.0), (90.0, 90.0)]), expand=st.booleans()),
+    st.builds(steps.Grayscale, st.just(3), chances),
+    st.builds(steps.Brightness, factors, st.booleans(), chances),
+    st.builds(steps.Contrast, factors, st.booleans(), chances),
+    st.builds(steps.Saturation, factors, st.booleans(), chances),
+    st.builds(steps.Posterize, st.sampled_from([1, 3, 8, (1, 8)]), chances),
+    st.builds(steps.Solarize, st.sampled_from([0.0, 99.5, 128.0, 256.0, (0.0, 256.0)]), chances),
+    st.builds(steps.SolarizeAdd, st.sampled_from([-40, 110, (0, 110)]), st.sampled_from([0.0, 128.0, 256.0]), chances),
+    st.builds(steps.Invert, chances),
+    st.builds(steps.Equalize, chances),
+    st.builds(steps.Autocontrast, st.sampled_from([(0.0, 0.0), (5.0, 20.0)]), chances),
 )
 
 

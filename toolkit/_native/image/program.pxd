@@ -118,6 +118,7 @@ cdef extern from "image/program/op.h" nogil:
         size_t params_size
         const img_field *fields
         int draws
+        int (*fixed)(const void *params)
         const char *(*check)(const void *params)
         void (*follow)(const void *params, img_shape *shape)
 

@@ -1,17 +1,17 @@
-"""Steps that change colours: color_jitter and grayscale."""
+"""Steps that enhance as PIL.ImageEnhance does, alone or, as color_jitter, one after the other."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar, Self
 
 from toolkit.escapes import short
 from toolkit.pipelines import fields
 from toolkit.pipelines.check import BadArgumentError, a_number, a_pair
-from toolkit.pipelines.image.image_step import PixelStep, colours
+from toolkit.pipelines.image.image_step import ColourStep, PixelStep, colours
 from toolkit.pipelines.registry import register
 from toolkit.pipelines.state import State
 
-__all__ = ["ColorJitter", "Grayscale"]
+__all__ = ["Brightness", "ColorJitter", "Contrast", "Saturation"]
 
 
 def _jitter(middle: float, *, least: float, most: float) -> Any:
@@ -30,12 +30,6 @@ def _around(name: str, value: object, middle: float, least: float) -> object:
         if value < 0:
             raise BadArgumentError(f"{name} must be 0 or more, got {short(value, 80, quoted=True)}")
         return max(least, middle - value), middle + value
-    return value
-
-
-def _channels(name: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value not in (1, 3):
-        raise BadArgumentError(f"{name} must be 1 or 3, got {short(value, 80, quoted=True)}")
     return value
 
 
@@ -62,7 +56,7 @@ class ColorJitter(PixelStep):
 
     def after(self, state: State) -> State:
         """Leave the size."""
-        colours(state)
+        colours(state, alpha=True)
         return state
 
     @property
@@ -76,19 +70,93 @@ class ColorJitter(PixelStep):
         return "native, on finished rows"
 
 
-@register
-class Grayscale(PixelStep):
-    """Make it gray, in 1 or 3 equal channels: PIL's L of an RGB image."""
+class _Enhancement(ColourStep):
+    __slots__ = ()
+    ranges: ClassVar = ("factor",)
+    mirror: bool
 
-    word = "grayscale"
-    channels: int = fields.argument(_channels, "int", 1, keyword=True, least=1, most=3)
-
-    def after(self, state: State) -> State:
-        """Make the channels."""
-        height, width, _ = colours(state)
-        return State(state.kind, state.dtype, (height, width, self.channels), state.layout)
+    @classmethod
+    def of(
+        cls, factor: float | tuple[float, float], *, mirror: bool = False, p: float = 1.0, name: str | None = None
+    ) -> Self:
+        """Check that every factor has its mirror image."""
+        made = cls.checked(factor=factor, mirror=mirror, p=p, name=name)
+        if made.mirror and made.kernel()["factor"][1] > 2:
+            raise BadArgumentError(
+                f"factor must be within 0..2 with mirror=True, got {short(factor, 80, quoted=True)}: "
+                "2 - factor must not be less than 0"
+            )
+        return made
 
     @property
-    def native(self) -> str:
-        """What runs it there, for explain()."""
-        return "native, on finished rows"
+    def draws(self) -> bool:
+        """Whether, and by which factor, unless both are fixed."""
+        return self.mirror or super().draws
+
+
+@register
+class Brightness(_Enhancement):
+    """Blend with black, or away from it: PIL.ImageEnhance.Brightness.
+
+    It happens when u0 < p, with factor = low + (high - low) * u1. With `mirror` that becomes 2 - factor when
+    u2 < 0.5: 1 + m or 1 - m, as RandAugment draws them. Alpha stays.
+
+    Args:
+        factor: The factor, or (low, high) to draw it from: 1 changes nothing.
+        mirror: Whether to take 2 - factor half the time.
+        p: The probability.
+        name: What it draws by, in place of its number among those that have no name.
+    """
+
+    word = "brightness"
+    factor: float | tuple[float, float] = fields.number_or_pair(least=0.0, most=1e6)
+    mirror: bool = fields.flag(False, keyword=True)
+    p: float = fields.number(1.0, least=0, most=1, keyword=True)
+    name: str | None = fields.draw_name()
+
+
+@register
+class Contrast(_Enhancement):
+    """Blend with the mean of the picture in gray, or away from it: PIL.ImageEnhance.Contrast.
+
+    It happens when u0 < p, with factor = low + (high - low) * u1. With `mirror` that becomes 2 - factor when
+    u2 < 0.5: 1 + m or 1 - m, as RandAugment draws them. Alpha stays.
+
+    Args:
+        factor: The factor, or (low, high) to draw it from: 1 changes nothing.
+        mirror: Whether to take 2 - factor half the time.
+        p: The probability.
+        name: What it draws by, in place of its number among those that have no name.
+    """
+
+    word = "contrast"
+    factor: float | tuple[float, float] = fields.number_or_pair(least=0.0, most=1e6)
+    mirror: bool = fields.flag(False, keyword=True)
+    p: float = fields.number(1.0, least=0, most=1, keyword=True)
+    name: str | None = fields.draw_name()
+
+
+@register
+class Saturation(_Enhancement):
+    """Blend with the picture in gray, or away from it: PIL.ImageEnhance.Color.
+
+    It happens when u0 < p, with factor = low + (high - low) * u1. With `mirror` that becomes 2 - factor when
+    u2 < 0.5: 1 + m or 1 - m, as RandAugment draws them. Alpha stays.
+
+    Args:
+        factor: The factor, or (low, high) to draw it from: 1 changes nothing.
+        mirror: Whether to take 2 - factor half the time.
+        p: The probability.
+        name: What it draws by, in place of its number among those that have no name.
+    """
+
+    word = "saturation"
+    factor: float | tuple[float, float] = fields.number_or_pair(least=0.0, most=1e6)
+    mirror: bool = fields.flag(False, keyword=True)
+    p: float = fields.number(1.0, least=0, most=1, keyword=True)
+    name: str | None = fields.draw_name()
+
+    def after(self, state: State) -> State:
+        """Leave the size."""
+        colours(state, alpha=True)
+        return state

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 from abc import abstractmethod
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from toolkit.pipelines.state import MisfitError, State, ValueKind
 from toolkit.pipelines.step import Step, plain
 
-__all__ = ["ENCODED", "FinishStep", "ImageStep", "PixelStep", "colours", "pixels"]
+__all__ = ["ENCODED", "ColourStep", "FinishStep", "ImageStep", "PixelStep", "colours", "pixels"]
 
 ENCODED = (ValueKind.STORED, ValueKind.IMAGE, ValueKind.RAW_IMAGE, ValueKind.BYTES)
 _PIXELS = "uint8 height x width x channels pixels"
@@ -50,6 +50,40 @@ class PixelStep(ImageStep):
         return "native, by place"
 
 
+class ColourStep(PixelStep):
+    """A step that changes values pixel by pixel, or draws whether it does: its field `p`, where it has one.
+
+    Attributes:
+        ranges: Those of its fields that are a number, or (low, high) that it is drawn between.
+    """
+
+    __slots__ = ()
+    ranges: ClassVar[tuple[str, ...]] = ()
+
+    def after(self, state: State) -> State:
+        """Leave the size."""
+        pixels(state)
+        return state
+
+    def kernel(self) -> dict[str, Any]:
+        """Return the fields by name, numbers that may be ranges as ranges."""
+        made = PixelStep.kernel(self)
+        for name in self.ranges:
+            value = made[name]
+            made[name] = value if isinstance(value, tuple) else (value, value)
+        return made
+
+    @property
+    def draws(self) -> bool:
+        """Whether, or how much, unless both are fixed."""
+        return getattr(self, "p", 1.0) != 1 or any(isinstance(getattr(self, name), tuple) for name in self.ranges)
+
+    @property
+    def native(self) -> str:
+        """What runs it there, for explain()."""
+        return "native, on finished rows"
+
+
 class FinishStep(ImageStep):
     """A step that says how finished pixels are written: no step on pixels comes behind it."""
 
@@ -78,9 +112,13 @@ def pixels(state: State) -> tuple[int | None, int | None, int | None]:
     return height, width, channels
 
 
-def colours(state: State) -> tuple[int | None, int | None, int | None]:
-    """Return height, width and channels of pixels in red, green and blue, or raise MisfitError."""
+def colours(state: State, *, alpha: bool = False) -> tuple[int | None, int | None, int | None]:
+    """Return height, width and channels of pixels in red, green, blue and, with `alpha`, perhaps alpha.
+
+    Raises:
+        MisfitError: The pixels are others.
+    """
     height, width, channels = pixels(state)
-    if channels != 3:
+    if channels != 3 and not (alpha and channels == 4):
         raise MisfitError("3 channels", str(channels), 'decode_image(mode="rgb") gives red, green and blue')
     return height, width, channels

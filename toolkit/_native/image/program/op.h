@@ -82,6 +82,8 @@ typedef struct {
     size_t params_size;
     const img_field *fields;
     int draws; /* it is random: it has an `id` besides its fields, which its draws are named by */
+    /* Whether parameters leave nothing to be drawn, so that no `id` is needed. Optional: something always is. */
+    int (*fixed)(const void *params);
     /* Why the parameters do not go together, or NULL. Optional. */
     const char *(*check)(const void *params);
     /* What becomes of a shape. Optional: it stays as it is. */

@@ -33,6 +33,15 @@
     OP(translate_x)                                                                                                    \
     OP(translate_y)                                                                                                    \
     OP(color_jitter)                                                                                                   \
+    OP(brightness)                                                                                                     \
+    OP(contrast)                                                                                                       \
+    OP(saturation)                                                                                                     \
+    OP(posterize)                                                                                                      \
+    OP(solarize)                                                                                                       \
+    OP(solarize_add)                                                                                                   \
+    OP(invert)                                                                                                         \
+    OP(equalize)                                                                                                       \
+    OP(autocontrast)                                                                                                   \
     OP(grayscale)                                                                                                      \
     OP(sharpness)                                                                                                      \
     OP(gaussian_blur)

@@ -238,7 +238,8 @@ static int run_stage(const img_stage *stage, const img_axes *a, img_source *from
     if (next == count)
         return run_rows(a, from, &to, scratch, message);
 
-    img_statistic found = {.counts = {{0}}};
+    img_statistic found;
+    memset(&found, 0, sizeof found);
     uint8_t *held = layout == NULL ? out : scratch->held.data;
     sink hold = to;
     hold.layout = NULL;

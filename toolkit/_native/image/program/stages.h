@@ -14,6 +14,7 @@
 #define IMG_MAX_TABLES 128 /* two for each step that a picture may pass through */
 #define IMG_MAX_DRAWN 16
 #define IMG_MAX_MIXES 32 /* each counts as two steps at least */
+#define IMG_PARTS 4
 
 /* One axis of a stage. A part of the input is resized, a part of that kept, and the result padded: out samples, of which
  * [pad, pad + keep) are the resized samples from `first` on. Mirrored: the part of the input is turned round before the
@@ -33,6 +34,10 @@ typedef struct {
 typedef union {
     int64_t sum;
     int64_t counts[3][256];
+    uint32_t parts[IMG_PARTS][3][256]; /* counts, to be summed */
+    struct {
+        uint8_t high[4], from_255_down[4];
+    } ends;
 } img_statistic;
 
 /* What becomes of the pixels of finished rows: a function of them, or a table, which may need a statistic first. */
@@ -45,6 +50,7 @@ struct img_change {
     void (*settle)(const img_change *change, const img_statistic *found, int64_t pixels, img_table *table);
     float factor; /* of a blend */
     int32_t level; /* how far a hue is turned */
+    const void *params; /* the op's, where it needs them */
 };
 
 /* What makes a new picture of a whole one. */

@@ -87,7 +87,7 @@ cdef class _Steps:
             _fill_op(op, <uint8_t *>self._take(op.kind.params_size), fields)
         except ValueError as error:
             raise ValueError(f"{where} ({name}): {error}") from error
-        self.random |= op.kind.draws
+        self.random |= op.kind.draws and not _is_fixed(op)
         if op.kind.follow != NULL:
             op.kind.follow(op.params, shape)
         if shape.height * shape.width > self.max_pixels:
@@ -176,9 +176,10 @@ cdef int _fill_op(img_op *op, uint8_t *params, dict given) except -1:
             raise ValueError(f"{name} {error}") from error
         names.add(name)
         field += 1
+    op.params = params
     if op.kind.draws:
         names.add("id")
-        op.id = _id_of(given)
+        op.id = _id_of(given) if "id" in given or not _is_fixed(op) else 0
     for name in given:
         if name not in names:
             raise ValueError(f"no field is called {name!r}: there are {', '.join(sorted(names))}")
@@ -186,8 +187,12 @@ cdef int _fill_op(img_op *op, uint8_t *params, dict given) except -1:
         refused = op.kind.check(params)
     if refused != NULL:
         raise ValueError(refused.decode())
-    op.params = params
     return 0
+
+
+cdef bint _is_fixed(const img_op *op) noexcept:
+    """Whether the parameters of an op leave nothing to be drawn."""
+    return op.kind.fixed != NULL and op.kind.fixed(op.params) != 0
 
 
 def _ways_of(given):
@@ -297,7 +302,7 @@ cdef int64_t _word(const img_field *field, object value) except -1:
 
 
 def op_table():
-    """Return what ImageProgram takes: {name: (form, {field: (low, high) or its words})}; a random op has an id, too."""
+    """Return what ImageProgram takes: {name: (form, {field: (low, high) or its words})}; what may draw has an id, too."""
     cdef const img_field *field
     table, i = {}, 0
     while img_op_kind_at(i) != NULL:

@@ -6,10 +6,10 @@ from toolkit.pipelines.registry import register
 
 
 @register
-class Invert(PixelStep):
+class TurnRound(PixelStep):
     """Turn values above `above` round: 255 - value."""
 
-    word = "invert"
+    word = "turn_round"
     above: int = fields.whole(0, least=0, most=255)
 
     def after(self, state):
