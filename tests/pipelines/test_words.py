@@ -261,7 +261,7 @@ def test_steps_that_do_not_fit_say_what_they_expect(build: Callable[[], Any], sa
 
 
 BAD: list[tuple[Callable[[Any], Any], str]] = [
-    (lambda s: s.decode_image(mode="RGB"), "mode must be one of rgb, gray, rgba, got 'RGB'"),
+    (lambda s: s.decode_image(mode="RGB"), "mode must be one of rgb, gray, rgba, id, got 'RGB'"),
     (lambda s: s.decode_image(exif=1), "exif must be True or False, got 1"),
     (lambda s: s.decode_image(truncated="warm"), "Did you mean 'warn'"),
     (lambda s: s.resize(224), r"say resize\(\(224, 224\)\), or resize_short\(224\)"),
@@ -302,7 +302,7 @@ BAD: list[tuple[Callable[[Any], Any], str]] = [
     (lambda s: s.python(len, "objekt"), "Did you mean 'object'"),
     (lambda s: s.python(len, "object", timeout=0), "timeout must be"),
     (lambda s: s.then(slot("x")), "takes a chain, got Slot"),
-    (lambda s: s.decode_image(mode=np.array(["rgb"])), "mode must be one of rgb, gray, rgba, got array"),
+    (lambda s: s.decode_image(mode=np.array(["rgb"])), "mode must be one of rgb, gray, rgba, id, got array"),
     (lambda s: s.decode_image(max_pixels=1 << 31), r"max_pixels must be an int in 1\.\.2147483647, got 2147483648"),
     (lambda s: s.resize((70_000, 5)), r"height must be an int in 1\.\.65535, got 70000"),
     (lambda s: s.resize(True), r"size must be an int in 1\.\.65535, got True"),

@@ -17,7 +17,7 @@ from toolkit.escapes import short
 from toolkit.pipelines import fields
 from toolkit.pipelines.check import BadArgumentError, a_number
 from toolkit.pipelines.registry import register
-from toolkit.pipelines.state import MisfitError, State, ValueKind
+from toolkit.pipelines.state import MisfitError, State
 from toolkit.pipelines.step import Step, Steps, chain_text, literal
 from toolkit.pipelines.value_step import ValueStep
 
@@ -93,7 +93,7 @@ class Branch(Step):
                 after = step.after(state)
             except MisfitError as error:
                 raise _WayMisfitError(where, error) from None
-            if state.layout is not None and step.is_native and after.kind is not ValueKind.PIXELS:
+            if state.layout is not None and step.is_native and not after.is_picture:
                 fix = "pixels are written in one way: put it behind the branch"
                 raise _WayMisfitError(where, MisfitError("a step on pixels", step.text(), fix))
             state = after
@@ -101,7 +101,7 @@ class Branch(Step):
 
     def _check_runs(self, state: State) -> None:
         """Raise MisfitError when the steps don't all run on pixels, or all in Python, or the pixels are finished."""
-        if self.is_native and state.layout is not None and state.kind is not ValueKind.PIXELS:
+        if self.is_native and state.layout is not None and not state.is_picture:
             fix = "put the branch in front of normalize, cast and layout"
             raise MisfitError("pixels", f"a {state.dtype} {state.sizes()} tensor", fix)
         on_pixels = [step for step in _flat(self.inner) if not isinstance(step, ValueStep)]
@@ -274,7 +274,7 @@ def _joined(one: State, other: State, fix: str) -> State:
     if one == other:
         return one
     same = replace(one, shape=None) == replace(other, shape=None) and one.layout is not None
-    if not same or one.channels != other.channels or one.kind is not ValueKind.PIXELS:
+    if not same or one.channels != other.channels or not one.is_picture:
         raise MisfitError(str(one), other, fix)
     assert one.shape is not None
     assert other.shape is not None

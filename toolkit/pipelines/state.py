@@ -11,7 +11,10 @@ Shape = tuple[int | None, ...]
 
 
 class ValueKind(enum.Enum):
-    """What a value is, in the words of messages. STORED: a column of a dataset that isn't known yet."""
+    """What a value is, in the words of messages.
+
+    STORED: a column of a dataset that isn't known yet. IDS: pixels that are numbers without an order, as in a mask.
+    """
 
     STORED = "a stored value"
     IMAGE = "an image file"
@@ -22,6 +25,7 @@ class ValueKind(enum.Enum):
     LIST = "a list"
     OBJECT = "a Python object"
     PIXELS = "pixels"
+    IDS = "ids"
     TENSOR = "a tensor"
     SCALAR = "a number"
 
@@ -62,17 +66,23 @@ class State:
     @property
     def channels(self) -> int | None:
         """An image's channels."""
-        if self.layout is None or self.shape is None:
+        if self.layout is None or self.shape is None or len(self.shape) < 3:
             return None
         return self.shape[2 if self.layout is Layout.HWC else 0]
 
     def with_size(self, height: int | None, width: int | None) -> State:
-        """Return the pixels with another height and width."""
-        return State(self.kind, self.dtype, (height, width, self.channels), self.layout)
+        """Return the pixels, or ids, with another height and width."""
+        rest = () if self.kind is ValueKind.IDS else (self.channels,)
+        return State(self.kind, self.dtype, (height, width, *rest), self.layout)
+
+    @property
+    def is_picture(self) -> bool:
+        """Whether steps may move what it is: pixels or ids."""
+        return self.kind in (ValueKind.PIXELS, ValueKind.IDS)
 
     def __str__(self) -> str:
-        if self.kind is ValueKind.PIXELS:
-            return f"{self.dtype} {self.sizes()} pixels"
+        if self.is_picture and self.dtype is not None:
+            return f"{self.dtype} {self.sizes()} {self.kind.value}"
         if self.column is not None:
             return f"{'an' if self.column[0] in 'aeiou' else 'a'} {self.column} column"
         if self.dtype is None:
@@ -90,6 +100,7 @@ class State:
         names: tuple[str, ...] = ("?",) * len(self.shape)
         if self.layout is not None:
             names = ("height", "width", "channels") if self.layout is Layout.HWC else ("channels", "height", "width")
+            names = ("height", "width") if len(self.shape) == 2 else names
         return " x ".join(name if size is None else str(size) for name, size in zip(names, self.shape, strict=True))
 
 

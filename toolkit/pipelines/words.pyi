@@ -28,17 +28,23 @@ class Words(ABC):
         truncated: str = "error",
         accuracy: str = "exact",
         icc: bool = False,
+        ignore: int = 255,
     ) -> Self:
-        """Decode to uint8 (height, width, channels).
+        """Decode to uint8 (height, width, channels), or in mode "id" to int32 (height, width).
+
+        Ids are the numbers of masks and label maps, as they are stored: the place in a palette, a gray value of up to
+        16 bits, or 0 (black) and 1. They are never converted, and a picture in colour is an error. Steps may move them,
+        with filter="nearest"; none mixes them or changes their values.
 
         Args:
-            mode: "rgb" (3 channels), "gray" (1) or "rgba" (4).
+            mode: "rgb" (3 channels), "gray" (1), "rgba" (4) or "id".
             exif: Turn it as its EXIF orientation says.
             max_pixels: More are an error, found in the header.
             max_bytes: A larger file is an error.
             truncated: What a file that ends too early is: "error", or "warn": gray where it lacks pixels.
             accuracy: "exact" agrees with Pillow within 1/255; "fast" may be 40 dB PSNR off it.
             icc: Convert to sRGB by the embedded profile.
+            ignore: With mode="id", what stands where a step finds no pixels, such as padding.
         """
 
     def resize(self, size: tuple[int, int], *, filter: str = "bilinear") -> Self:

@@ -1,6 +1,6 @@
 """What program.pyx uses of the C files; their headers say what it means."""
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 cdef extern from "image/program/base.h" nogil:
     enum:
@@ -54,7 +54,7 @@ cdef extern from "image/program/layout.h" nogil:
         IMG_F64
 
     ctypedef struct img_layout:
-        int32_t dtype, chw, channels, normalise
+        int32_t dtype, chw, channels, normalise, words
         int64_t item
         float scale[4]
         float bias[4]
@@ -117,7 +117,7 @@ cdef extern from "image/program/op.h" nogil:
         img_form form
         size_t params_size
         const img_field *fields
-        int draws
+        int draws, moves
         int (*fixed)(const void *params)
         const char *(*check)(const void *params)
         void (*follow)(const void *params, img_shape *shape)
@@ -134,6 +134,7 @@ cdef extern from "image/program/program.h" nogil:
         IMG_RGB
         IMG_GRAY
         IMG_RGBA
+        IMG_ID
 
     ctypedef struct img_chain
 
@@ -161,6 +162,7 @@ cdef extern from "image/program/program.h" nogil:
         img_layout layout
         int64_t max_pixels, max_bytes
         int32_t mode, exif, icc, fast, tolerant
+        uint32_t ignore
 
 cdef extern from "image/program/scratch.h" nogil:
     ctypedef struct img_scratch:

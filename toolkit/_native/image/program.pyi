@@ -62,6 +62,7 @@ class ImageProgram:
         icc: bool = False,
         fast: bool = False,
         tolerant: bool = False,
+        ignore: int = 0,
         first_step: int = 1,
     ) -> Self: ...
     @property

@@ -37,7 +37,7 @@ MAX_SIDE = IMG_MAX_SIDE  # of a resize or crop: what a JPEG can hold
 MAX_PIXELS = IMG_MAX_PIXELS  # of a picture, whatever `max_pixels` allows
 MAX_SCANS = IMG_MAX_SCANS  # of a JPEG; more are CORRUPT
 
-_MODES = {"rgb": (IMG_RGB, 3), "gray": (IMG_GRAY, 1), "rgba": (IMG_RGBA, 4)}
+_MODES = {"rgb": (IMG_RGB, 3), "gray": (IMG_GRAY, 1), "rgba": (IMG_RGBA, 4), "id": (IMG_ID, 1)}
 # bfloat16 has no numpy dtype: its bits are handed out as uint16.
 _DTYPES = {
     "uint8": (IMG_U8, np.uint8), "int16": (IMG_I16, np.int16), "uint16": (IMG_U16, np.uint16),
@@ -52,6 +52,7 @@ if img_choose_kernels(b"") != 0:
 
 
 include "program/errors.pxi"
+include "program/arguments.pxi"
 include "program/scratch.pxi"
 include "program/steps.pxi"
 include "program/probing.pxi"
@@ -69,7 +70,8 @@ cdef class ImageProgram:
             draw 0, and with "maybe" perhaps none.
             ("mix", {"alpha": .., "id": ..}, [steps, ...]) runs each of its chains on the picture as it is there, and adds what
             they make to it by shares: of the picture and all chains by Beta(alpha, alpha), of the chains by Dirichlet.
-        mode: "rgb", "gray" or "rgba": what pictures are decoded to.
+        mode: "rgb", "gray" or "rgba": what pictures are decoded to. "id": they are UNSUPPORTED, and pixels are numbers below
+            2^24, given as the four bytes of a little-endian uint32. Steps move them only. Results have no channels.
         dtype: Of the results; "bfloat16" comes as uint16. Values out of its range become its nearest.
         layout: "hwc" or "chw".
         scale: None for pixels as they are, 0 .. 255, else a float for each channel: pixel * scale + bias in float32.
@@ -80,6 +82,7 @@ cdef class ImageProgram:
         icc: Pictures with a colour profile are UNSUPPORTED, for the caller to decode.
         fast: May decode at a smaller size and repeat chroma instead of interpolating it.
         tolerant: Truncated data are no error: the status is CUT.
+        ignore: In mode "id", the number where a step finds no pixels.
         first_step: What messages call the first step.
 
     Raises:
@@ -94,7 +97,7 @@ cdef class ImageProgram:
 
     def __cinit__(self, ops, *, str mode="rgb", str dtype="uint8", str layout="hwc", scale=None, bias=None,
                   max_pixels=1 << 27, max_bytes=2**63 - 1, bint exif=True, bint icc=False, bint fast=False,
-                  bint tolerant=False, int first_step=1):
+                  bint tolerant=False, ignore=0, int first_step=1):
         self.ops = tuple(tuple(op) for op in ops)
         if (scale is None) != (bias is None):
             raise ValueError("scale and bias go together: give both or neither")
@@ -111,7 +114,10 @@ cdef class ImageProgram:
         self.output_dtype = np.dtype(item)
         self.program.layout.item = self.output_dtype.itemsize
         self.program.layout.chw = layout == "chw"
-        self.steps = _Steps(self.ops, self.program.layout.channels, max_pixels, first_step)
+        if not 0 <= ignore < 1 << 24 or (mode == "id" and scale is not None):
+            raise ValueError("ignore must be 0 to 2**24 - 1, and ids have no scale")
+        self.program.ignore, self.program.layout.words = ignore, mode == "id"
+        self.steps = _Steps(self.ops, self.program.layout.channels, mode == "id", max_pixels, first_step)
         self.program.steps = self.steps.chain
         self.program.layout.channels = self.steps.shape.channels
         self.out_h, self.out_w = self.steps.shape.height, self.steps.shape.width
@@ -129,7 +135,9 @@ cdef class ImageProgram:
 
     @property
     def output_shape(self):
-        """(height, width, channels), or (channels, height, width); None when sizes depend on the picture."""
+        """(height, width, channels), (channels, height, width), or (height, width) of ids; None when sizes depend on the
+        picture.
+        """
         if self.out_h == 0:
             return None
         return self._shape(self.out_h, self.out_w)
@@ -361,6 +369,8 @@ cdef class ImageProgram:
 
     cdef tuple _shape(self, int64_t height, int64_t width):
         cdef int64_t channels = self.program.layout.channels
+        if self.program.layout.words:
+            return height, width
         return (channels, height, width) if self.program.layout.chw else (height, width, channels)
 
     cdef int _check_call(self, int64_t count, int64_t inputs, const uint64_t[::1] outs, int32_t[::1] statuses,
@@ -384,16 +394,3 @@ cdef class ImageProgram:
             if outs[i] == 0:
                 raise ValueError(f"sample {i} has no valid place")
         return 0
-
-
-def _one_of(known, name, what):
-    if name not in known:
-        raise ValueError(f"{what} must be one of {', '.join(known)}, not {name!r}")
-    return known[name]
-
-
-def _floats(values, count, name, default):
-    values = [default] * count if values is None else [float(value) for value in values]
-    if len(values) != count or not all(math.isfinite(value) for value in values):
-        raise ValueError(f"{name} must be {count} finite numbers, not {values}")
-    return values

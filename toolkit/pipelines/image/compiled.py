@@ -25,7 +25,7 @@ from toolkit._native.shards.fetch import FetchBuffer
 from toolkit.pipelines.conditions import Branch
 from toolkit.pipelines.draw_names import draw_names
 from toolkit.pipelines.image.decode import check_colour_management, decode_with_pil
-from toolkit.pipelines.image.decode_step import Accuracy, DecodeImage, Truncated
+from toolkit.pipelines.image.decode_step import Accuracy, DecodeImage, Mode, Truncated
 from toolkit.pipelines.image.image_step import FinishStep, PixelStep
 from toolkit.pipelines.randomness import step_id
 from toolkit.pipelines.step import Step
@@ -82,6 +82,8 @@ class CompiledImage:
             "tolerant": decode.truncated is Truncated.WARN,
             **finish,
         }
+        if decode.mode is Mode.ID:
+            options = {"dtype": "int32", "ignore": decode.ignore} | options
         self._ops = ops
         self._program = ImageProgram(ops, first_step=2, **options)  # the first is decode_image
         self.column = column

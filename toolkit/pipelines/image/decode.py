@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from toolkit._native.image.program import MAX_SCANS, Scratch
 from toolkit.pipelines.image.decode_step import DecodeImage, Mode
 from toolkit.pipelines.image.formats import open_picture, size_before_opening
+from toolkit.pipelines.image.ids import ids_of, largest_gray
 from toolkit.pipelines.image.jpeg_scans import count_scans
 from toolkit.pipelines.image.memory import BAND_PIXELS, block_pixels, bytes_to_decode, bytes_to_open
 from toolkit.pipelines.image.pil_messages import heard
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["check_colour_management", "decode_with_pil"]
 
 _PIL_MODES = {Mode.RGB: "RGB", Mode.GRAY: "L", Mode.RGBA: "RGBA"}
+_ID_BYTES = 4
 _ORIENTATION = 0x0112
 LONGEST_SIDE = 1 << 20  # a picture of narrow rows takes PIL a minute and ten times its pixels, 261 kB of PNG for 2**27
 
@@ -46,6 +48,8 @@ _ACROSS = frozenset({5, 6, 7, 8})  # orientations whose width is stored as the h
 
 def decode_with_pil(encoded: bytes, step: DecodeImage, scratch: Scratch | None = None) -> NDArray[np.uint8]:
     """Decode one of toolkit.pipelines.image.formats.FORMATS to uint8 (height, width, channels of the step's mode).
+
+    Ids come as the four bytes of a little-endian uint32 each.
 
     What PIL makes of it, but for 16-bit gray and numbers that are no pixels: see toolkit.pipelines.image.pillow. Of an
     animation the first frame is taken.
@@ -71,7 +75,8 @@ def decode_with_pil(encoded: bytes, step: DecodeImage, scratch: Scratch | None =
         scans = count_scans(encoded) if image.format in ("JPEG", "MPO") else 1
         if scans > MAX_SCANS:
             raise ValueError(f"the JPEG has {scans} scans, more than {MAX_SCANS}: write it anew with fewer")
-        _ask(scratch, len(encoded) + bytes_to_decode(image, len(_PIL_MODES[step.mode]), scans))
+        channels = _ID_BYTES if step.mode is Mode.ID else len(_PIL_MODES[step.mode])
+        _ask(scratch, len(encoded) + bytes_to_decode(image, channels, scans))
         try:
             return _decode(image, step)
         except Exception as error:  # PIL's plugins raise whatever damaged bytes lead them to
@@ -105,19 +110,19 @@ def _check_size(size: tuple[int, int], step: DecodeImage) -> None:
 
 
 def _decode(image: ImageFile, step: DecodeImage) -> NDArray[np.uint8]:
+    largest = largest_gray(image)  # what is to decode is forgotten as it is
     image.load()
     _check_size(image.size, step)  # some formats tell their real size only now
     orientation = image.getexif().get(_ORIENTATION, 1) if step.exif else 1
-    mode = _PIL_MODES[step.mode]
-    convert = _converter(image, mode, image.info.get("icc_profile") if step.icc else None)
+    channels, convert = _converter(image, step, largest)
     height, width = image.height, image.width
     upright = (width, height) if orientation in _ACROSS else (height, width)
-    pixels = np.empty((*upright, len(mode)), np.uint8)
+    pixels = np.empty((*upright, channels), np.uint8)
     stored = _AS_STORED[orientation](pixels) if orientation in _AS_STORED else pixels
     for top, bottom in _bands(height, width):
         whole = (top, bottom) == (0, height)
         band = convert(image if whole else image.crop((0, top, width, bottom)))
-        stored[top:bottom] = np.asarray(band).reshape(bottom - top, width, len(mode))
+        stored[top:bottom] = band.reshape(bottom - top, width, channels)
     return pixels
 
 
@@ -127,19 +132,26 @@ def _bands(height: int, width: int) -> Iterator[tuple[int, int]]:
         yield top, min(top + rows, height)
 
 
-def _converter(image: ImageFile, mode: str, profile: bytes | None) -> Callable[[Any], Any]:
-    """Return what brings a band of the image to another mode, in sRGB when it has a profile."""
+def _converter(
+    image: ImageFile, step: DecodeImage, largest: int | None
+) -> tuple[int, Callable[[Any], NDArray[np.uint8]]]:
+    """Return the bytes of a pixel, and what makes them of a band of the image."""
+    if step.mode is Mode.ID:
+        ids = ids_of(image, largest)
+        return _ID_BYTES, lambda band: ids(band).astype("<u4").view(np.uint8)
+    mode = _PIL_MODES[step.mode]
+    profile = image.info.get("icc_profile") if step.icc else None
     to_srgb = _to_srgb(profile) if profile else lambda band: band
 
-    def convert(band: Any) -> Any:
+    def convert(band: Any) -> NDArray[np.uint8]:
         band = to_eight_bits(band, image.format)
         if band.mode == "P":
             # To RGB at once, PIL would warn of a transparency that it leaves out.
             band = band.convert("RGBA" if "transparency" in band.info else "RGB")
         band = to_srgb(band)
-        return band if band.mode == mode else band.convert(mode)
+        return np.asarray(band if band.mode == mode else band.convert(mode))
 
-    return convert
+    return len(mode), convert
 
 
 def _to_srgb(profile: bytes) -> Callable[[Any], Any]:

@@ -96,7 +96,7 @@ class _ToLayout(FinishStep):
 
     def after(self, state: State) -> State:
         """Order the axes of an image."""
-        if state.layout is None or state.shape is None:
+        if state.layout is None or state.shape is None or len(state.shape) != 3:
             pixels(state)
         first, second, third = state.shape or ()
         if state.layout is self.layout:

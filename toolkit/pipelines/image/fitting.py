@@ -12,7 +12,7 @@ from toolkit._native.image.program import MAX_SIDE
 from toolkit.pipelines import fields
 from toolkit.pipelines.check import BadArgumentError, a_size
 from toolkit.pipelines.image.geometry import Filter, Resizing, size_of, to_size
-from toolkit.pipelines.image.image_step import pixels
+from toolkit.pipelines.image.image_step import places
 from toolkit.pipelines.registry import register
 from toolkit.pipelines.state import State
 from toolkit.pipelines.step import call_text
@@ -82,7 +82,7 @@ class Contain(Resizing):
         """Make the size; without pad, where the picture's is known."""
         if self.pad:
             return to_size(self, state)
-        height, width, _ = pixels(state)
+        height, width = places(self, state)
         if height is None or width is None:
             return state.with_size(None, None)
         of_picture, of_size = width / height, self.width / self.height
@@ -118,7 +118,7 @@ class Thumbnail(Resizing):
 
     def after(self, state: State) -> State:
         """Make the size, where the picture's is known."""
-        height, width, _ = pixels(state)
+        height, width = places(self, state)
         if height is None or width is None:
             return state.with_size(None, None)
         if self.width >= width and self.height >= height:
@@ -171,7 +171,7 @@ class ScaleJitter(Resizing):
 
     def after(self, state: State) -> State:
         """Leave the size open."""
-        pixels(state)
+        places(self, state)
         return state.with_size(None, None)
 
     def text(self) -> str:

@@ -7,13 +7,13 @@ work; what is rounded and clipped between the passes then differs.)
 from __future__ import annotations
 
 import enum
-from typing import Protocol, Self
+from typing import Any, Self
 
 from toolkit._native.image.program import MAX_SIDE
 from toolkit.escapes import short
 from toolkit.pipelines import fields
 from toolkit.pipelines.check import BadArgumentError, a_size, an_int
-from toolkit.pipelines.image.image_step import PixelStep, pixels
+from toolkit.pipelines.image.image_step import PixelStep, places
 from toolkit.pipelines.registry import register
 from toolkit.pipelines.state import State
 from toolkit.pipelines.step import call_text
@@ -48,22 +48,14 @@ class Filter(enum.Enum):
     LANCZOS = "lanczos"
 
 
-class _Sized(Protocol):
-    @property
-    def height(self) -> int: ...
-
-    @property
-    def width(self) -> int: ...
-
-
-def size_of(step: _Sized) -> object:
+def size_of(step: Any) -> object:
     """Return the size of a step's result as it is written: one number where the sides are alike."""
     return step.height if step.height == step.width else (step.height, step.width)
 
 
-def to_size(step: _Sized, state: State) -> State:
+def to_size(step: Any, state: State) -> State:
     """Return pixels of the step's size. Raises MisfitError."""
-    pixels(state)
+    places(step, state)
     return state.with_size(step.height, step.width)
 
 
@@ -84,7 +76,7 @@ class _Flip(PixelStep):
 
     def after(self, state: State) -> State:
         """Leave the size."""
-        pixels(state)
+        places(self, state)
         return state
 
     @property
@@ -136,7 +128,7 @@ class ResizeShort(Resizing):
 
     def after(self, state: State) -> State:
         """Make the size, where the picture's is known."""
-        height, width, _ = pixels(state)
+        height, width = places(self, state)
         if height is None or width is None:
             return state.with_size(None, None)
         if height <= width:
@@ -157,7 +149,7 @@ class ResizeLong(Resizing):
 
     def after(self, state: State) -> State:
         """Make the size, where the picture's is known."""
-        height, width, _ = pixels(state)
+        height, width = places(self, state)
         if height is None or width is None:
             return state.with_size(None, None)
         if height >= width:
@@ -323,7 +315,7 @@ class Pad(PixelStep):
 
     def after(self, state: State) -> State:
         """Make the size, where the picture's is known."""
-        height, width, _ = pixels(state)
+        height, width = places(self, state)
         return state.with_size(
             None if height is None else height + self.top + self.bottom,
             None if width is None else width + self.left + self.right,

@@ -13,9 +13,10 @@ from typing import Any, ClassVar, Self
 from toolkit.pipelines.state import MisfitError, State, ValueKind
 from toolkit.pipelines.step import Step, plain
 
-__all__ = ["ENCODED", "ColourStep", "FinishStep", "ImageStep", "PixelStep", "colours", "pixels"]
+__all__ = ["ENCODED", "ColourStep", "FinishStep", "ImageStep", "PixelStep", "colours", "pixels", "places"]
 
 ENCODED = (ValueKind.STORED, ValueKind.IMAGE, ValueKind.RAW_IMAGE, ValueKind.BYTES)
+_NEAREST = "nearest"
 _PIXELS = "uint8 height x width x channels pixels"
 
 
@@ -104,12 +105,32 @@ def pixels(state: State) -> tuple[int | None, int | None, int | None]:
     if state.kind is not ValueKind.PIXELS or state.shape is None:
         if state.kind in ENCODED:
             raise MisfitError(_PIXELS, "encoded image bytes", "put .decode_image() first")
+        if state.kind is ValueKind.IDS:
+            fix = 'their order means nothing, so they can only be moved; decode_image(mode="gray") gives pixels'
+            raise MisfitError(_PIXELS, "ids", fix)
         if state.layout is not None:
             fix = f"move {'normalize' if state.dtype == 'float32' else 'cast and layout'} to the end"
             raise MisfitError(_PIXELS, f"a {state.dtype} {state.sizes()} tensor", fix)
         raise MisfitError(_PIXELS, state, "only decode_image() gives pixels")
     height, width, channels = state.shape
     return height, width, channels
+
+
+def places(step: PixelStep, state: State) -> tuple[int | None, int | None]:
+    """Return height and width of pixels or ids for a step that only moves them, or raise MisfitError.
+
+    Of ids only whole ones are taken, so a step with a `filter` needs the nearest; what it fills with is theirs to say.
+    """
+    if state.kind is not ValueKind.IDS or state.shape is None:
+        return pixels(state)[:2]
+    filter = plain(getattr(step, "filter", _NEAREST))
+    if filter != _NEAREST:
+        raise MisfitError("a step that mixes no ids", f"the filter {filter}", f'say filter="{_NEAREST}"')
+    if getattr(step, "fill", 0):
+        fix = "decode_image(ignore=) says what ids are filled with: leave fill out"
+        raise MisfitError("no fill of its own", f"fill={step.fill}", fix)  # type: ignore[attr-defined]
+    height, width = state.shape
+    return height, width
 
 
 def colours(state: State, *, alpha: bool = False) -> tuple[int | None, int | None, int | None]:

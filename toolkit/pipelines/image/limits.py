@@ -8,7 +8,7 @@ from toolkit._native.image.program import MAX_DEPTH, MAX_OPS, MAX_SIDE
 from toolkit.pipelines.conditions import Branch
 from toolkit.pipelines.image.decode_step import DecodeImage
 from toolkit.pipelines.image.image_step import PixelStep
-from toolkit.pipelines.state import MisfitError, State, ValueKind
+from toolkit.pipelines.state import MisfitError, State
 from toolkit.pipelines.step import Step
 
 __all__ = ["check_limits", "check_size"]
@@ -44,8 +44,8 @@ def _check_size(step: Step, before: State, most: int) -> State:
         for each in way:
             state = _check_size(each, state, most)
     after = step.after(before)
-    if after.kind is ValueKind.PIXELS and after.shape is not None:
-        height, width, _ = after.shape
+    if after.is_picture and after.shape is not None:
+        height, width = after.shape[:2]
         if max(height or 0, width or 0) > MAX_SIDE:
             raise MisfitError(f"sides of at most {MAX_SIDE} pixels", _size_text(height, width), "make it smaller")
         if height is not None and width is not None and height * width > most:

@@ -115,6 +115,14 @@ static void write_values(const img_layout *layout, uint8_t *at, int64_t step, in
     }
 }
 
+IMG_CLONES static void spread_words(float *values, const uint8_t *words, int64_t count) {
+    for (int64_t i = 0; i < count; i++) {
+        uint32_t word;
+        memcpy(&word, words + 4 * i, 4);
+        values[i] = (float)word;
+    }
+}
+
 IMG_CLONES static void spread(float *values, int64_t plane, const uint8_t *rgbx, int64_t count, const img_layout *layout) {
     for (int64_t c = 0; c < layout->channels; c++)
         for (int64_t i = 0; i < count; i++)
@@ -125,7 +133,12 @@ void img_pack_row(const img_layout *layout, const img_kernels *kernels, uint8_t 
                   int64_t i, const uint8_t *row, float *values) {
     const int64_t channels = layout->channels;
     out += layout->item * i * width * (layout->chw ? 1 : channels);
-    if (layout->dtype == IMG_U8 && !layout->normalise && !layout->chw && channels == 3) {
+    if (layout->words && layout->item == 4 && layout->dtype != IMG_F32) {
+        memcpy(out, row, 4 * (size_t)width);
+    } else if (layout->words) {
+        spread_words(values, row, width);
+        write_values(layout, out, 1, 1, values, width, width);
+    } else if (layout->dtype == IMG_U8 && !layout->normalise && !layout->chw && channels == 3) {
         kernels->to_rgb(out, row, width);
     } else if (layout->dtype == IMG_U8 && !layout->normalise && !layout->chw && channels == 4) {
         memcpy(out, row, 4 * (size_t)width);

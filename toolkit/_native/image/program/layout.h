@@ -13,6 +13,7 @@ typedef enum {
 /* How finished pixels are written: value = pixel * scale + bias in float32 when normalised, then the dtype. */
 typedef struct {
     int32_t dtype, chw, channels, normalise;
+    int32_t words; /* a pixel is one number, a word: of one channel */
     int64_t item; /* bytes of a value */
     float scale[4], bias[4];
 } img_layout;

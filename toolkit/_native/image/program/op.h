@@ -81,6 +81,7 @@ typedef struct {
     img_form form;
     size_t params_size;
     const img_field *fields;
+    int moves; /* it moves whole pixels, so that it takes ids: of a form but IMG_AXIS, which all do with the filter nearest */
     int draws; /* it is random: it has an `id` besides its fields, which its draws are named by */
     /* Whether parameters leave nothing to be drawn, so that no `id` is needed. Optional: something always is. */
     int (*fixed)(const void *params);

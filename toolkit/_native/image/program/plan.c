@@ -62,13 +62,14 @@ static void cut_side(img_stage *stage, img_side *side, int64_t at, int64_t size)
 int img_plan_cut(img_builder *b, int64_t top, int64_t left, int64_t height, int64_t width, int fill) {
     const int64_t h = b->stage->y.out, w = b->stage->x.out;
     int beyond = top < 0 || left < 0 || top + height > h || left + width > w;
+    const uint32_t pixel = b->ids ? b->ignore : (uint32_t)fill * 0x01010101u;
     int status = IMG_OK;
-    if (b->stage->change_count > 0 || (beyond && is_padded(b->stage) && fill != b->stage->fill))
+    if (b->stage->change_count > 0 || (beyond && is_padded(b->stage) && pixel != b->stage->fill))
         status = begin_stage(b, h, w);
     if (status != IMG_OK)
         return status;
     if (beyond)
-        b->stage->fill = fill;
+        b->stage->fill = pixel;
     cut_side(b->stage, &b->stage->y, top, height);
     cut_side(b->stage, &b->stage->x, left, width);
     return IMG_OK;
@@ -252,7 +253,7 @@ int img_make_plan(const img_program *program, int64_t height, int64_t width, uin
         return IMG_TOO_LARGE;
     }
     img_builder b = {.plan = plan, .max_pixels = program->max_pixels, .alpha = program->mode == IMG_RGBA,
-                     .message = message};
+                     .ids = program->mode == IMG_ID, .ignore = program->ignore, .message = message};
     plan->stage_count = plan->change_count = plan->table_count = plan->mix_count = plan->params_count = 0;
     int status = begin_stage(&b, height, width);
     if (status == IMG_OK)

@@ -12,6 +12,8 @@ struct img_builder {
     img_stage *stage; /* the present one */
     int64_t max_pixels;
     int alpha; /* the picture has an alpha channel */
+    int ids; /* its pixels are words; `ignore` is that of what it has no pixels for */
+    uint32_t ignore;
     char *message;
 };
 
@@ -25,7 +27,7 @@ static inline int64_t img_plan_width(const img_builder *b) { return b->stage->x.
 
 /* All return a status. */
 
-/* Keep height x width pixels from (top, left) on; `fill` where the picture has none. */
+/* Keep height x width pixels from (top, left) on; where the picture has none, `fill` in each channel, or `ignore`. */
 int img_plan_cut(img_builder *b, int64_t top, int64_t left, int64_t height, int64_t width, int fill);
 /* IMG_TOO_LARGE when the picture has more than max_pixels after the step. */
 int img_plan_check_size(const img_builder *b, const char *step);

@@ -12,7 +12,8 @@
 #define IMG_MAX_DEPTH 8 /* of branches within branches */
 #define IMG_MAX_PARAMS 256 /* bytes of the parameters of an op that has a level */
 
-typedef enum { IMG_RGB, IMG_GRAY, IMG_RGBA } img_mode;
+/* IMG_ID: pixels are words, uint32_t of which only those below 2^24 are written as they are. They are moved, never mixed. */
+typedef enum { IMG_RGB, IMG_GRAY, IMG_RGBA, IMG_ID } img_mode;
 
 typedef struct img_op img_op;
 
@@ -49,6 +50,7 @@ typedef struct {
     img_layout layout;
     int64_t max_pixels, max_bytes;
     int32_t mode, exif, icc, fast, tolerant; /* icc: pictures with a profile are IMG_UNSUPPORTED */
+    uint32_t ignore; /* with IMG_ID, what stands where a picture has no pixels */
 } img_program;
 
 /* Draw what is random from `key`, and fold the steps into as few stages as they allow. */

@@ -82,6 +82,14 @@ static void put(const sink *to, int64_t i, const uint8_t *row) {
         memcpy(to->out + 4 * i * width, row, 4 * (size_t)width);
 }
 
+static void fill_row(uint8_t *row, uint32_t pixel, int64_t count) {
+    if (pixel == (pixel & 0xFF) * 0x01010101u)
+        memset(row, (int)(pixel & 0xFF), 4 * (size_t)count);
+    else
+        for (int64_t i = 0; i < count; i++)
+            memcpy(row + 4 * i, &pixel, 4);
+}
+
 /* Finish row `i` of the rows that are kept: pad and flip it. NULL is a row of fill at place `i` of the result. */
 static void emit(const sink *to, int64_t i, const uint8_t *row) {
     const img_side *x = &to->stage->x, *y = &to->stage->y;
@@ -92,7 +100,7 @@ static void emit(const sink *to, int64_t i, const uint8_t *row) {
         return;
     }
     if (row == NULL || x->keep < x->out)
-        memset(to->work, to->stage->fill, 4 * (size_t)x->out);
+        fill_row(to->work, to->stage->fill, x->out);
     if (row != NULL && x->flip)
         to->kernels->reverse(to->work + 4 * (x->out - x->pad - x->keep), row, x->keep);
     else if (row != NULL)

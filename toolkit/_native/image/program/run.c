@@ -87,6 +87,10 @@ int img_open(const img_program *program, img_scratch *scratch, const uint8_t *da
                  (long long)program->max_bytes);
         return IMG_TOO_LARGE;
     }
+    if (program->mode == IMG_ID) {
+        snprintf(message, IMG_MESSAGE, "ids are not decoded here");
+        return IMG_UNSUPPORTED;
+    }
     int status = img_jpeg_open(scratch->jpeg, data, length, program->max_pixels, header, message);
     if (status != IMG_OK)
         return status;

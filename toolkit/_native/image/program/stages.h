@@ -69,7 +69,7 @@ typedef struct {
     img_side y, x;
     int filter, resizes;    /* a resize is part of the stage, though perhaps to the same size */
     int blank;              /* nothing of the picture is left, only the fill */
-    int fill;
+    uint32_t fill;          /* a pixel, where the picture has none */
     int alpha;              /* four channels: resized premultiplied */
     int64_t change_first, change_count;
     img_whole whole;        /* what is done then; apply is NULL where nothing is */

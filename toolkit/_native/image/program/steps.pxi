@@ -32,6 +32,7 @@ cdef class _Steps:
     Args:
         given: As ImageProgram takes them.
         channels: Of a picture as it is decoded.
+        ids: Its pixels are numbers that only steps take which move them.
         max_pixels: That a step may give a picture.
         first: What messages call the first step.
     """
@@ -42,9 +43,10 @@ cdef class _Steps:
     cdef bint in_mix  # while the chains of one are filled
     cdef list blocks
     cdef int64_t max_pixels
+    cdef bint ids
 
-    def __cinit__(self, tuple given, int channels, int64_t max_pixels, int first):
-        self.blocks, self.max_pixels = [], max_pixels
+    def __cinit__(self, tuple given, int channels, bint ids, int64_t max_pixels, int first):
+        self.blocks, self.max_pixels, self.ids = [], max_pixels, ids
         self.shape.channels = channels
         count = self._add(&self.chain, given, "", first, 0, &self.shape)
         if count > MAX_OPS:
@@ -87,6 +89,8 @@ cdef class _Steps:
             _fill_op(op, <uint8_t *>self._take(op.kind.params_size), fields)
         except ValueError as error:
             raise ValueError(f"{where} ({name}): {error}") from error
+        if self.ids and (fields.get("filter", "nearest") != "nearest" or not (op.kind.form == IMG_AXIS or op.kind.moves)):
+            raise ValueError(f"{where} ({name}): it mixes pixels, and ids may only be moved")
         self.random |= op.kind.draws and not _is_fixed(op)
         if op.kind.follow != NULL:
             op.kind.follow(op.params, shape)
@@ -132,6 +136,8 @@ cdef class _Steps:
         cdef img_shape after
         if depth == MAX_DEPTH:
             raise ValueError(f"{where}: branches lie within each other more than {MAX_DEPTH} deep")
+        if self.ids:
+            raise ValueError(f"{where}: it mixes pixels, and ids may only be moved")
         if self.in_mix:
             raise ValueError(f"{where}: a mix can't lie in another mix")
         try:
