@@ -40,18 +40,26 @@ def run_batch(
     image: CompiledImage, encoded: list[bytes], keys: np.ndarray | None = None, scratch: Scratch | None = None
 ) -> tuple[Any, list[Failure]]:
     """Return a batch of encoded images, an array or a list, and which of them failed."""
-    held = [np.frombuffer(one or b"\0", np.uint8) for one in encoded]
-    addresses = np.array([one.ctypes.data for one in held], np.uint64)
-    lengths = np.array([len(one) for one in encoded], np.int64)
+    addresses, lengths, buffer = held(encoded)
     out: Any = [None] * len(encoded)
     if image.shape is not None:
         out = np.zeros((len(encoded), *image.shape), image.dtype)
-    failures = image.run(addresses, lengths, _Held(), out, scratch or Scratch(), keys)
+    failures = image.run(addresses, lengths, buffer, out, scratch or Scratch(), keys)
     return out, failures
+
+
+def held(encoded: list[bytes]) -> tuple[np.ndarray, np.ndarray, FetchBuffer]:
+    """Return addresses and lengths of encoded images, and the buffer that has them."""
+    buffer = _Held()
+    buffer.arrays = [np.frombuffer(one or b"\0", np.uint8) for one in encoded]
+    addresses = np.array([one.ctypes.data for one in buffer.arrays], np.uint64)
+    return addresses, np.array([len(one) for one in encoded], np.int64), buffer
 
 
 class _Held(FetchBuffer):
     """Hands out bytes at any address, as the buffer that a loader fetches into does for its own."""
+
+    arrays: list[np.ndarray]
 
     def take(self, address: int, length: int) -> bytes:
         import ctypes

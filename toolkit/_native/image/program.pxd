@@ -12,6 +12,7 @@ cdef extern from "image/program/base.h" nogil:
         IMG_TOO_LARGE
         IMG_NO_MEMORY
         IMG_CUT
+        IMG_AGAIN
         IMG_MESSAGE
         IMG_MAX_PIXELS
         IMG_MAX_SIDE
@@ -27,6 +28,7 @@ cdef extern from "image/program/buffer.h" nogil:
         img_room *room
 
     int img_reserve(img_buffer *buffer, uint64_t size)
+    void img_release(img_buffer *buffer)
 
 cdef extern from "image/program/choice.h" nogil:
     ctypedef struct img_kernels:
@@ -168,6 +170,7 @@ cdef extern from "image/program/scratch.h" nogil:
     ctypedef struct img_scratch:
         img_room room
         img_jpeg *jpeg
+        img_buffer shared
 
     img_scratch *img_scratch_new()
     void img_scratch_free(img_scratch *scratch)
@@ -189,3 +192,16 @@ cdef extern from "image/program/run.h" nogil:
                      uint64_t key, void *out, int64_t out_h, int64_t out_w, char *message)
     int img_run_pixels(const img_program *program, img_scratch *scratch, const img_pixels *pixels, uint64_t key,
                        void *out, int64_t out_h, int64_t out_w, char *message)
+
+cdef extern from "image/program/shared.h" nogil:
+    ctypedef struct img_view:
+        const img_program *program
+        uint64_t key
+        void *out
+        int64_t out_h, out_w
+        char *message
+        int32_t status
+
+    int img_run_together(img_view *views, int64_t count, img_scratch *scratch, const uint8_t *data, int64_t length)
+    int64_t img_run_alone(img_view *views, int64_t count, int64_t first, img_scratch *scratch, const uint8_t *data,
+                          int64_t length)

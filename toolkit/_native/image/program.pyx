@@ -178,13 +178,11 @@ cdef class ImageProgram:
             RuntimeError: Another call uses the scratch.
             MemoryError: There is no memory for messages.
         """
-        cdef int64_t count = addresses.shape[0], i, at = 0
+        cdef int64_t count = addresses.shape[0], at = 0
         self._check_call(count, lengths.shape[0], out_addresses, statuses, keys, out_size_bytes)
         if count == 0:
             return 0
-        for i in range(count):
-            if lengths[i] < 0 or (addresses[i] == 0 and lengths[i] > 0):
-                raise ValueError(f"sample {i} has no valid address or a negative length ({lengths[i]})")
+        _check_samples(addresses, lengths)
         scratch.enter(count)
         try:
             while True:
@@ -394,3 +392,6 @@ cdef class ImageProgram:
             if outs[i] == 0:
                 raise ValueError(f"sample {i} has no valid place")
         return 0
+
+
+include "program/together.pxi"

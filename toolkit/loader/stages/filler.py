@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -48,6 +48,7 @@ class SampleFiller(Filler[PlannedBatch, FilledSamples, SampleMemory]):
         self, stages: list[ColumnStage], fetcher: Fetcher, maps: BatchMaps | None = None, *, skip_errors: bool = False
     ) -> None:
         self._stages = stages
+        self._together = _groups(stages)
         self._laid_out = [stage for stage in stages if stage.laid_out]
         self._fetcher = fetcher
         self._maps = maps
@@ -108,8 +109,8 @@ class SampleFiller(Filler[PlannedBatch, FilledSamples, SampleMemory]):
         run = slice(start, stop)
         located = self._fetcher.locate(planned.rows[run]) if whole is None else whole.part(run)
         part = Part(start, located, planned.epoch, planned.positions[run], content.present)
-        for stage in self._stages:
-            stage.fill(content.columns[stage.name], part, memory)
+        for stages in self._together:
+            stages[0].fill_together(stages, [content.columns[stage.name] for stage in stages], part, memory)
 
     def blank(self, content: FilledSamples, start: int, stop: int) -> None:
         """Empty the places in every column: zeros in arrays, None in lists."""
@@ -135,6 +136,14 @@ class SampleFiller(Filler[PlannedBatch, FilledSamples, SampleMemory]):
             return self._fetcher.locate(rows), np.arange(len(rows))
         except CorruptShardError:
             return self._fetcher.locate_readable(rows)
+
+
+def _groups(stages: Sequence[ColumnStage]) -> list[list[ColumnStage]]:
+    """Return stages that share what they read together, each group in the place of its first one."""
+    groups: dict[Hashable, list[ColumnStage]] = {}
+    for stage in stages:
+        groups.setdefault(stage.name if stage.shares is None else ("shared", stage.shares), []).append(stage)
+    return list(groups.values())
 
 
 def _bytes_beside(columns: dict[str, Any], made: dict[str, Any]) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,6 +50,7 @@ class RawImageStage(ImageStage):
         self._windows = plain_windows(compiled.slot.steps)
         if self._windows is not None:
             self.largest_part = ColumnStage.largest_part
+            self.shares = None  # it fetches less than the others
 
     def fill(self, place: Any, part: Part, memory: SampleMemory) -> None:
         """Copy the crops; what isn't sound goes the way of other slots, which say why."""
@@ -79,6 +81,20 @@ class RawImageStage(ImageStage):
         pixels = super()._fetch(part, memory)
         sizes = self._pixels.sizes(part.located)
         return _Pixels(pixels.addresses, np.where(sizes.missing, -1, pixels.lengths), pixels.buffer, sizes)
+
+    def _decode_all(
+        self,
+        slots: Sequence[ImageStage],
+        images: Variable,
+        run: slice,
+        outs: Sequence[Any],
+        keys: Sequence[NDArray[np.uint64] | None],
+        part: Part,
+        memory: SampleMemory,
+    ) -> list[list[Failure]]:
+        """Nothing is decoded: they share what is fetched."""
+        each = zip(slots, outs, keys, strict=True)
+        return [slot._decode(images, run, out, own, part, memory) for slot, out, own in each]
 
     def _decode(
         self, images: Variable, run: slice, out: Any, keys: NDArray[np.uint64] | None, part: Part, memory: SampleMemory

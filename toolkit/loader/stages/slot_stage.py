@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from toolkit.loader.stages.readers import ColumnReader
 from toolkit.loader.stages.stage import ColumnStage, Part, allocate, block_bytes, missing_value
 from toolkit.memory.pool import Lend
 from toolkit.pipelines.build import CompiledSlot
-from toolkit.pipelines.image.compiled import CompiledImage, Failure
+from toolkit.pipelines.image.compiled import CompiledImage, Failure, run_together
 from toolkit.pipelines.randomness import sample_keys
 from toolkit.pipelines.state import State
 from toolkit.pipelines.step import all_steps
@@ -155,35 +155,67 @@ class ImageStage(SlotStage):
         self._direct = compiled.image_steps == len(compiled.slot.steps)
         if self._direct:
             self._shape, self._dtype = image.shape, image.dtype
+        self.shares = (compiled.slot.column, image.decoding)
 
     def fill(self, place: Any, part: Part, memory: SampleMemory) -> None:
         """Fetch, decode and transform."""
+        self.fill_together([self], [place], part, memory)
+
+    def fill_together(
+        self, stages: Sequence[ColumnStage], places: Sequence[Any], part: Part, memory: SampleMemory
+    ) -> None:
+        """Fetch once, decode once where that is less work, and transform for each."""
+        slots = [stage for stage in stages if isinstance(stage, ImageStage)]
         begun = time.perf_counter()
         images = self._fetch(part, memory)
         fetched = time.perf_counter()
         present = images.lengths >= 0
         self._note(part, present)
-        out: Any = place[part.places] if self._direct else self._between(len(present))
-        keys = self._keys(part, np.arange(len(present)))
+        outs: list[Any] = [slot._out(place, part) for slot, place in zip(slots, places, strict=True)]
+        keys = [slot._keys(part, np.arange(len(present))) for slot in slots]
+        failed: list[tuple[int, Failure] | None] = [None] * len(slots)
         for run in _runs(present):
-            piece = out[run]
-            failures = self._decode(images, run, piece, None if keys is None else keys[run], part, memory)
-            if failures:
-                row = int(part.located.rows[run.start + failures[0].index])
-                raise self._failed(row, failures[0].step, failures[0].message)
-            if isinstance(out, list):
-                out[run] = piece
-        if self._direct:
-            if isinstance(place, list):
-                place[part.places] = out
-            self._fill_gaps(place, part, present)
-        else:
-            self._place(place, part, out, present, memory)
+            pieces = [out[run] for out in outs]
+            of_run = [None if own is None else own[run] for own in keys]
+            failures = self._decode_all(slots, images, run, pieces, of_run, part, memory)
+            for number, (out, piece, found) in enumerate(zip(outs, pieces, failures, strict=True)):
+                if found and failed[number] is None:
+                    failed[number] = run.start + found[0].index, found[0]
+                if isinstance(out, list):
+                    out[run] = piece
+            if failed[0] is not None:
+                break  # it is what is said, whatever else fails
+        for slot, place, out, failure in zip(slots, places, outs, failed, strict=True):
+            slot._deliver(place, part, out, present, failure, memory)
         self._stats.add(
             fetch_seconds=fetched - begun,
             decode_seconds=time.perf_counter() - fetched,
             fetched_bytes=int(images.lengths[present].sum()),
         )
+
+    def _out(self, place: Any, part: Part) -> Any:
+        """Return where the kernels write: the part's places in the batch, or between them and the steps behind."""
+        return place[part.places] if self._direct else self._between(len(part.positions))
+
+    def _deliver(
+        self,
+        place: Any,
+        part: Part,
+        out: Any,
+        present: NDArray[np.bool_],
+        failed: tuple[int, Failure] | None,
+        memory: SampleMemory,
+    ) -> None:
+        """Raise for the sample that failed, or bring what the kernels made into the batch."""
+        self._note(part, present)
+        if failed is not None:
+            raise self._failed(int(part.located.rows[failed[0]]), failed[1].step, failed[1].message)
+        if not self._direct:
+            self._place(place, part, out, present, memory)
+            return
+        if isinstance(place, list):
+            place[part.places] = out
+        self._fill_gaps(place, part, present)
 
     def _between(self, samples: int) -> Any:
         """Return the place for what the steps behind the kernels start from."""
@@ -193,6 +225,36 @@ class ImageStage(SlotStage):
     def _fetch(self, part: Part, memory: SampleMemory) -> Variable:
         """Copy the part's images out of the shards; length -1 is missing."""
         return self._fetcher.variable(self._leaf, part.located, memory.fetched)
+
+    def _decode_all(
+        self,
+        slots: Sequence[ImageStage],
+        images: Variable,
+        run: slice,
+        outs: Sequence[Any],
+        keys: Sequence[NDArray[np.uint64] | None],
+        part: Part,
+        memory: SampleMemory,
+    ) -> list[list[Failure]]:
+        """Do what `_decode` does for each slot; those whose results have one size share what is decoded."""
+        sharing = [number for number, out in enumerate(outs) if not isinstance(out, list)]
+        failures: list[list[Failure]] = [[] for _ in slots]
+        if len(sharing) > 1:
+            shared = run_together(
+                [slots[number]._image for number in sharing],
+                images.addresses[run],
+                images.lengths[run],
+                images.buffer,
+                [outs[number] for number in sharing],
+                memory.scratch,
+                [keys[number] for number in sharing],
+            )
+            for number, found in zip(sharing, shared, strict=True):
+                failures[number] = found
+        for number, slot in enumerate(slots):
+            if len(sharing) < 2 or number not in sharing:
+                failures[number] = slot._decode(images, run, outs[number], keys[number], part, memory)
+        return failures
 
     def _decode(
         self, images: Variable, run: slice, out: Any, keys: NDArray[np.uint64] | None, part: Part, memory: SampleMemory

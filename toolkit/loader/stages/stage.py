@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,12 +52,14 @@ class ColumnStage(ABC):
         optional: Whether samples may lack it: then Part.present has its name.
         dtype: Of the arrays it fills, "bfloat16" where their uint16 mean that; None for lists of other things.
         laid_out: Whether a batch needs lay_out().
+        shares: What it reads, and how, if it shares that with the other stages of which this is equal; else None.
         largest_part: Samples that one call of fill() takes at the most; bounds how long close() and Ctrl-C wait.
     """
 
     optional = False
     dtype: str | None = None
     laid_out = False
+    shares: Hashable | None = None
     largest_part = 256
 
     def __init__(self, name: str, fetcher: Fetcher, stats: LoaderStats) -> None:
@@ -85,6 +88,13 @@ class ColumnStage(ABC):
     @abstractmethod
     def fill(self, place: Any, part: Part, memory: SampleMemory) -> None:
         """Fill place[part.places]. Raises CorruptShardError, SampleError."""
+
+    def fill_together(
+        self, stages: Sequence[ColumnStage], places: Sequence[Any], part: Part, memory: SampleMemory
+    ) -> None:
+        """Fill the places of stages that share what they read, this one being their first. Raises as fill() does."""
+        for stage, place in zip(stages, places, strict=True):
+            stage.fill(place, part, memory)
 
     def blank(self, place: Any, start: int, stop: int) -> None:
         """Empty the places from `start` to `stop`: memory is lent with what was in it before."""

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from toolkit._native.image import program as native
 from toolkit._native.image.program import (
     CUT,
     NOT_JPEG,
@@ -30,7 +31,7 @@ from toolkit.pipelines.image.image_step import FinishStep, PixelStep
 from toolkit.pipelines.randomness import step_id
 from toolkit.pipelines.step import Step
 
-__all__ = ["CompiledImage", "Failure", "TruncatedImageWarning"]
+__all__ = ["CompiledImage", "Failure", "TruncatedImageWarning", "run_together"]
 
 
 class TruncatedImageWarning(UserWarning):
@@ -54,6 +55,7 @@ class CompiledImage:
         steps: decode_image first, then steps on pixels, then normalize, cast and layout.
 
     Attributes:
+        decoding: The decode_image.
         shape: Shape of a sample, or None when it depends on the picture: then samples come one by one.
         dtype: Of the samples in memory.
         logical_dtype: The same by name, but "bfloat16" where the memory is uint16.
@@ -69,7 +71,7 @@ class CompiledImage:
             raise ValueError(f"the first step must be decode_image, not {type(decode).__name__}")
         if decode.icc:
             check_colour_management()
-        self._decode = decode
+        self.decoding = decode
         self._steps = tuple(steps)
         ops, finish = _split(rest)
         options: dict[str, Any] = {
@@ -121,27 +123,9 @@ class CompiledImage:
         if isinstance(out, list):
             return self._one_by_one(addresses, lengths, buffer, out, scratch, keys)
         statuses = np.empty(len(lengths), np.int32)
-        places, sample_bytes = _places(out)
-        failures = []
-        if self._program.run(addresses, lengths, places, sample_bytes, scratch, statuses, keys):
-            messages = {i: scratch.message(i) for i in np.flatnonzero(statuses != OK).tolist()}
-            for i, message in messages.items():
-                if statuses[i] == CUT:
-                    self._warn(message)
-                    continue
-                # A file is copied only where PIL may help, or its header says which step is too much.
-                is_asked = statuses[i] in (NOT_JPEG, UNSUPPORTED, TOO_LARGE) and lengths[i] <= self._decode.max_bytes
-                encoded = buffer.take(int(addresses[i]), int(lengths[i])) if is_asked else b""
-                picture: bytes | tuple[int, ...] = encoded
-                try:
-                    if statuses[i] not in (NOT_JPEG, UNSUPPORTED):
-                        raise ImageError(int(statuses[i]), message)
-                    pixels = decode_with_pil(encoded, self._decode, scratch)
-                    picture = pixels.shape
-                    self._write(pixels, places[i : i + 1], sample_bytes, scratch, _key_of(keys, i))
-                except (ImageError, ValueError, MemoryError) as error:
-                    failures.append(self.failure(i, error, picture, keys))
-        return failures
+        if not self._program.run(addresses, lengths, *_places(out), scratch, statuses, keys):
+            return []
+        return _settle([self], statuses[None], addresses, lengths, buffer, [out], scratch, [keys])[0]
 
     def run_raw(
         self,
@@ -170,7 +154,7 @@ class CompiledImage:
     def decode(self, encoded: bytes, scratch: Scratch, key: int | None = None) -> NDArray[Any]:
         """Decode and transform one image into an array of its own. Raises ImageError or ValueError."""
         made = self._decode_jpeg(encoded, scratch, key)
-        return self.apply(decode_with_pil(encoded, self._decode, scratch), scratch, key) if made is None else made
+        return self.apply(decode_with_pil(encoded, self.decoding, scratch), scratch, key) if made is None else made
 
     def apply(self, pixels: NDArray[np.uint8], scratch: Scratch, key: int | None = None) -> NDArray[Any]:
         """Transform uint8 (height, width, channels) pixels into an array of its own. Raises as decode does."""
@@ -190,7 +174,7 @@ class CompiledImage:
         failed = 0
         if isinstance(error, ImageError) and error.status == TOO_LARGE:
             # Too large as it is stored, or a step makes it so: the first of the steps behind which it is.
-            mode, most = self._decode.mode.value, self._decode.max_pixels
+            mode, most = self.decoding.mode.value, self.decoding.max_pixels
             try:
                 height, width, *_ = self._size_of_jpeg(picture) if isinstance(picture, bytes) else picture
                 for failed in range(len(self._ops) + 1):
@@ -213,7 +197,7 @@ class CompiledImage:
     def _size_of_jpeg(self, encoded: bytes) -> tuple[int, int]:
         """Return the height and width, upright. Raises ImageError."""
         width, height, _, orientation, _ = probe(encoded)
-        return (width, height) if self._decode.exif and orientation >= 5 else (height, width)
+        return (width, height) if self.decoding.exif and orientation >= 5 else (height, width)
 
     def _one_by_one(
         self,
@@ -232,7 +216,7 @@ class CompiledImage:
             try:
                 made = self._decode_jpeg(encoded, scratch, key)
                 if made is None:
-                    pixels = decode_with_pil(encoded, self._decode, scratch)
+                    pixels = decode_with_pil(encoded, self.decoding, scratch)
                     picture = pixels.shape
                     made = self.apply(pixels, scratch, key)
                 out[i] = made
@@ -240,25 +224,110 @@ class CompiledImage:
                 failures.append(self.failure(i, error, picture, keys))
         return failures
 
-    def _write(
-        self,
-        pixels: NDArray[np.uint8],
-        place: NDArray[np.uint64],
-        sample_bytes: int,
-        scratch: Scratch,
-        keys: NDArray[np.uint64] | None,
+    def _run_anew(
+        self, status: int, message: str, picture: _Picture, place: NDArray[np.generic], key: NDArray[np.uint64] | None
     ) -> None:
+        """Run on a picture that the native call left to others, and said why. Raises as decode does."""
+        if status == CUT:
+            self._warn(message)
+            return
+        if status not in (NOT_JPEG, UNSUPPORTED):
+            raise ImageError(status, message)
+        pixels = picture.decode()
         address, size = np.array([pixels.ctypes.data], np.uint64), np.array([pixels.shape], np.int64)
-        status = np.empty(1, np.int32)
-        if self._program.run_raw(address, size, place, sample_bytes, scratch, status, keys):
-            raise ImageError(int(status[0]), scratch.message(0))
+        failed = np.empty(1, np.int32)
+        if self._program.run_raw(address, size, *_places(place), picture.scratch, failed, key):
+            raise ImageError(int(failed[0]), picture.scratch.message(0))
 
     def _warn(self, message: str) -> None:
         warnings.warn(f"column {self.column!r}: {message}", TruncatedImageWarning, stacklevel=2)
 
 
-def _key_of(keys: NDArray[np.uint64] | None, i: int) -> NDArray[np.uint64] | None:
-    return None if keys is None else keys[i : i + 1]
+def run_together(
+    images: Sequence[CompiledImage],
+    addresses: NDArray[np.uint64],
+    lengths: NDArray[np.int64],
+    buffer: FetchBuffer,
+    outs: Sequence[NDArray[np.generic]],
+    scratch: Scratch,
+    keys: Sequence[NDArray[np.uint64] | None],
+) -> list[list[Failure]]:
+    """Do what `run` of each image does, and decode each picture once for all of them where that is less work.
+
+    Args:
+        images: Of slots that read one column, with the same `decode` and each with a fixed shape.
+        addresses: As in `run`; no image is missing.
+        lengths: As in `run`.
+        buffer: As in `run`.
+        outs: Of each image, as in `run`.
+        scratch: As in `run`.
+        keys: Of each image, as in `run`.
+    """
+    statuses = np.empty((len(images), len(lengths)), np.int32)
+    places, sizes = zip(*map(_places, outs), strict=True)
+    programs = [image._program for image in images]
+    if not native.run_together(
+        programs, addresses, lengths, np.stack(places), np.array(sizes, np.int64), scratch, statuses, keys
+    ):
+        return [[] for _ in images]
+    return _settle(images, statuses, addresses, lengths, buffer, outs, scratch, keys)
+
+
+class _Picture:
+    """An encoded picture that the native call could not decode, or may not have: PIL decodes it, once for all."""
+
+    def __init__(self, encoded: bytes, step: DecodeImage, scratch: Scratch) -> None:
+        self.encoded, self.scratch = encoded, scratch
+        self._step = step
+        self._made: NDArray[np.uint8] | Exception | None = None
+
+    @property
+    def known(self) -> bytes | tuple[int, ...]:
+        """What tells its size: the JPEG, or that of the pixels."""
+        return self._made.shape if isinstance(self._made, np.ndarray) else self.encoded
+
+    def decode(self) -> NDArray[np.uint8]:
+        """Return the pixels. Raises ValueError, MemoryError."""
+        if self._made is None:
+            try:
+                self._made = decode_with_pil(self.encoded, self._step, self.scratch)
+            except (ValueError, MemoryError) as error:
+                self._made = error
+        if isinstance(self._made, Exception):
+            raise self._made
+        return self._made
+
+
+def _settle(
+    images: Sequence[CompiledImage],
+    statuses: NDArray[np.int32],
+    addresses: NDArray[np.uint64],
+    lengths: NDArray[np.int64],
+    buffer: FetchBuffer,
+    outs: Sequence[NDArray[np.generic]],
+    scratch: Scratch,
+    keys: Sequence[NDArray[np.uint64] | None],
+) -> list[list[Failure]]:
+    """Let PIL decode what it may, and return what failed of each image. `statuses`: int32 (images, samples)."""
+    failures: list[list[Failure]] = [[] for _ in images]
+    said = {at: scratch.message(at) for at in np.flatnonzero(statuses != OK).tolist()}  # before another call
+    for i in np.flatnonzero((statuses != OK).any(0)).tolist():
+        # A file is copied only where PIL may help, or its header says which step is too much.
+        is_asked = np.isin(statuses[:, i], (NOT_JPEG, UNSUPPORTED, TOO_LARGE)).any()
+        step = images[0].decoding
+        is_asked = is_asked and lengths[i] <= step.max_bytes
+        picture = _Picture(buffer.take(int(addresses[i]), int(lengths[i])) if is_asked else b"", step, scratch)
+        for number, image in enumerate(images):
+            status = int(statuses[number, i])
+            if status == OK:
+                continue
+            one, own = slice(i, i + 1), keys[number]
+            try:
+                message = said[number * len(lengths) + i]
+                image._run_anew(status, message, picture, outs[number][one], None if own is None else own[one])
+            except (ImageError, ValueError, MemoryError) as error:
+                failures[number].append(image.failure(i, error, picture.known, own))
+    return failures
 
 
 def _places(out: NDArray[np.generic]) -> tuple[NDArray[np.uint64], int]:

@@ -209,6 +209,31 @@ static int make_filtered(img_buffer *memory, const img_resize *r, img_axis *axis
     return IMG_OK;
 }
 
+/* The source sample of output `i`, counted before it is mirrored: the steps are added up, so it takes them all. */
+static int64_t nearest_sample(const img_resize *r, int64_t i) {
+    const double scale = r->length / (double)r->out;
+    double at = r->from + scale * 0.5;
+    while (i-- > 0)
+        at += scale;
+    return (int64_t)at < r->in ? (int64_t)at : r->in - 1;
+}
+
+void img_axis_reach(const img_resize *r, int64_t *first, int64_t *last) {
+    const int64_t end = r->first + r->count - 1;
+    if (r->filter == IMG_NEAREST) {
+        const int64_t low = nearest_sample(r, r->mirrored ? r->out - 1 - end : r->first);
+        const int64_t high = nearest_sample(r, r->mirrored ? r->out - 1 - r->first : end);
+        *first = r->mirrored ? r->in - 1 - high : low;
+        *last = 1 + (r->mirrored ? r->in - 1 - low : high);
+        return;
+    }
+    const kernel k = make_kernel(r);
+    double center;
+    int64_t low, high;
+    reach_of(&k, r, r->first, &center, first, &high);
+    reach_of(&k, r, end, &center, &low, last);
+}
+
 static int same(const img_resize *a, const img_resize *b) {
     return a->in == b->in && a->out == b->out && a->first == b->first && a->count == b->count && a->lanes == b->lanes &&
            a->from == b->from && a->length == b->length && a->filter == b->filter && a->mirrored == b->mirrored &&

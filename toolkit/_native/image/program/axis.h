@@ -42,6 +42,8 @@ typedef struct {
     img_axis axis;
 } img_axis_cache;
 
+/* Which source samples, [*first, *last), the wanted outputs are made of. */
+void img_axis_reach(const img_resize *resize, int64_t *first, int64_t *last);
 /* Pillow's coefficients, kept until another resize is asked for. */
 int img_make_axis(img_axis_cache *cache, const img_resize *resize, img_axis *axis);
 /* The same shape for an axis that keeps its size: only first, last and count are set. */

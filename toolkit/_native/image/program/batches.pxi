@@ -32,6 +32,14 @@ cdef int64_t _run_raw(const img_program *program, img_scratch *scratch, const ui
     return count
 
 
+cdef int _check_samples(const uint64_t[::1] addresses, const int64_t[::1] lengths) except -1:
+    cdef int64_t i
+    for i in range(addresses.shape[0]):
+        if lengths[i] < 0 or (addresses[i] == 0 and lengths[i] > 0):
+            raise ValueError(f"sample {i} has no valid address or a negative length ({lengths[i]})")
+    return 0
+
+
 cdef int64_t _failed(int32_t[::1] statuses) noexcept:
     cdef int64_t i, failed = 0
     for i in range(statuses.shape[0]):

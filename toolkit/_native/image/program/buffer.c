@@ -13,6 +13,14 @@ int img_ask(img_room *room, int64_t size) {
     return IMG_NO_MEMORY;
 }
 
+void img_release(img_buffer *buffer) {
+    free(buffer->data);
+    buffer->data = NULL;
+    if (buffer->room != NULL)
+        buffer->room->used -= (int64_t)buffer->size;
+    buffer->size = 0;
+}
+
 int img_reserve(img_buffer *buffer, uint64_t size) {
     if (size <= buffer->size)
         return IMG_OK;
@@ -23,11 +31,7 @@ int img_reserve(img_buffer *buffer, uint64_t size) {
     const int64_t more = (int64_t)(grown - buffer->size);
     if (buffer->room != NULL && img_ask(buffer->room, more) != IMG_OK)
         return IMG_NO_MEMORY;
-    free(buffer->data); /* first: the old and the new one together are more than was asked for */
-    buffer->data = NULL;
-    if (buffer->room != NULL)
-        buffer->room->used -= (int64_t)buffer->size;
-    buffer->size = 0;
+    img_release(buffer); /* first: the old and the new one together are more than was asked for */
     if (posix_memalign(&data, 64, (size_t)grown) != 0)
         return IMG_NO_MEMORY;
     if (buffer->room != NULL)

@@ -20,7 +20,9 @@ typedef struct {
 int img_ask(img_room *room, int64_t size);
 /* Make room for `size` bytes; the old content is lost. Returns IMG_OK or IMG_NO_MEMORY. */
 int img_reserve(img_buffer *buffer, uint64_t size);
-/* The same, with a message where there is none. */
+/* Let go of it. */
+void img_release(img_buffer *buffer);
+/* The same as img_reserve, with a message where there is none. */
 int img_reserve_or_say(img_buffer *buffer, uint64_t size, char *message);
 
 #endif

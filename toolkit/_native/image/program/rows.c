@@ -122,25 +122,49 @@ static void nearest(uint8_t *out, const uint8_t *row, const img_axis *axis) {
         memcpy(out + 4 * i, row + 4 * (int64_t)axis->start[i], 4);
 }
 
+/* The resize of a side, whose source samples count from sample *begin of the input on; 0: there is none. */
+static int side_resize(const img_stage *stage, const img_side *side, const img_decoding *how, double shift, int64_t decoded,
+                       int64_t lanes, img_resize *resize, int64_t *begin) {
+    if (!img_is_scaled(side) && how->eighths == 8)
+        return 0;
+    double scale = how->eighths / 8.0, from = (double)side->from * scale + shift, length = (double)side->length * scale;
+    int64_t end = (int64_t)ceil(from + length);
+    end = end < decoded ? end : decoded;
+    *begin = (int64_t)from;
+    const double at = side->mirrored ? (double)side->length - side->at - side->span : side->at;
+    *resize = (img_resize){.in = end - *begin, .out = side->resized, .first = side->first, .count = side->keep,
+                           .lanes = lanes, .from = from - (double)*begin + at * scale, .length = side->span * scale,
+                           .filter = stage->filter, .mirrored = side->mirrored, .coarse = how->fast};
+    return 1;
+}
+
 int img_prepare_side(const img_stage *stage, const img_side *side, const img_decoding *how, double shift,
                         int64_t decoded, int64_t lanes, img_axis_cache *cache, img_axis *axis, int *resizes) {
-    *resizes = img_is_scaled(side) || how->eighths != 8;
+    img_resize resize;
+    int64_t begin;
+    *resizes = side_resize(stage, side, how, shift, decoded, lanes, &resize, &begin);
     if (!*resizes) {
         img_keep_axis(side->from + side->first, side->keep, axis);
         return IMG_OK;
     }
-    double scale = how->eighths / 8.0, from = (double)side->from * scale + shift, length = (double)side->length * scale;
-    int64_t begin = (int64_t)from, end = (int64_t)ceil(from + length);
-    end = end < decoded ? end : decoded;
-    const double at = side->mirrored ? (double)side->length - side->at - side->span : side->at;
-    img_resize resize = {.in = end - begin, .out = side->resized, .first = side->first, .count = side->keep,
-                         .lanes = lanes, .from = from - (double)begin + at * scale, .length = side->span * scale,
-                         .filter = stage->filter,
-                         .mirrored = side->mirrored, .coarse = how->fast};
     int status = img_make_axis(cache, &resize, axis);
     axis->first += begin;
     axis->last += begin;
     return status;
+}
+
+void img_side_reach(const img_stage *stage, const img_side *side, const img_decoding *how, double shift, int64_t decoded,
+                    int64_t *first, int64_t *last) {
+    img_resize resize;
+    int64_t begin = 0;
+    if (side_resize(stage, side, how, shift, decoded, 0, &resize, &begin)) {
+        img_axis_reach(&resize, first, last);
+    } else {
+        *first = side->from + side->first;
+        *last = *first + side->keep;
+    }
+    *first += begin;
+    *last += begin;
 }
 
 int img_prepare(const img_stage *stage, img_axes *made, img_scratch *scratch, char *message) {

@@ -29,6 +29,9 @@ typedef struct {
 /* A side of a stage whose input was decoded as `how` says; sample 0 of that lies `shift` behind its edge. */
 int img_prepare_side(const img_stage *stage, const img_side *side, const img_decoding *how, double shift,
                         int64_t decoded, int64_t lanes, img_axis_cache *cache, img_axis *axis, int *resizes);
+/* Which samples, [*first, *last), of the input such a side takes. */
+void img_side_reach(const img_stage *stage, const img_side *side, const img_decoding *how, double shift, int64_t decoded,
+                    int64_t *first, int64_t *last);
 /* Both sides of a stage whose input is whole. */
 int img_prepare(const img_stage *stage, img_axes *made, img_scratch *scratch, char *message);
 /* All stages of the plan in `scratch`, the source of the first one being ready. */

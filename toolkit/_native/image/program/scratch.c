@@ -7,7 +7,8 @@ static img_buffer *buffer_of(const img_scratch *scratch, int i) {
     img_scratch *s = (img_scratch *)scratch;
     img_buffer *all[] = {&s->line, &s->ring,      &s->pointers,  &s->mixed,          &s->work,          &s->values,
                          &s->held, &s->pixels[0], &s->pixels[1], &s->axes[0].memory, &s->axes[1].memory,
-                         &s->whole, &s->plan.tables, &s->pixels[2], &s->pixels[3], &s->sums, &s->plan.params};
+                         &s->whole, &s->plan.tables, &s->pixels[2], &s->pixels[3], &s->sums, &s->plan.params,
+                         &s->shared};
     return i < (int)(sizeof all / sizeof *all) ? all[i] : NULL;
 }
 

@@ -22,6 +22,7 @@ typedef struct {
     img_buffer held;        /* a whole picture that waits for its mean */
     img_buffer pixels[4];   /* whole pictures between stages, the last two for those of a mix */
     img_buffer sums;        /* of a mix */
+    img_buffer shared;      /* what several programs run on */
     img_buffer whole;       /* what a step on a whole picture works in */
     img_axis_cache axes[2]; /* columns, rows */
 } img_scratch;
