@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from toolkit.pipelines.cast import Cast
 from toolkit.pipelines.image.channels import Grayscale
-from toolkit.pipelines.image.colour import Brightness, ColorJitter, Contrast, Saturation
+from toolkit.pipelines.image.colour import Brightness, ColorJitter, Contrast, Saturation, Sharpness
 from toolkit.pipelines.image.decode_step import Accuracy, DecodeImage, Mode, Truncated
-from toolkit.pipelines.image.filters import GaussianBlur, Sharpness
+from toolkit.pipelines.image.filters import GaussianBlur, MedianBlur, MotionBlur, UnsharpMask
 from toolkit.pipelines.image.finish import Normalize, ToChw, ToHwc
 from toolkit.pipelines.image.fitting import Contain, Cover, ScaleJitter, Thumbnail
 from toolkit.pipelines.image.geometry import (
@@ -47,7 +47,9 @@ __all__ = [
     "ImageStep",
     "Invert",
     "Layout",
+    "MedianBlur",
     "Mode",
+    "MotionBlur",
     "Normalize",
     "Pad",
     "Posterize",
@@ -72,5 +74,6 @@ __all__ = [
     "TranslateY",
     "Truncated",
     "Unit",
+    "UnsharpMask",
     "VFlip",
 ]

@@ -369,12 +369,12 @@ class Words(ABC):
     ) -> Self:
         """Blend with a smoothed picture, or away from it: PIL.ImageEnhance.Sharpness, torchvision's adjust_sharpness.
 
-        Factor 0 is the picture smoothed by PIL.ImageFilter.SMOOTH (the border stays), 1 the picture itself, and 2 one
-        that is as much sharper. It happens when u0 < p, with factor = low + (high - low) * u1. With `mirror` that
-        becomes 2 - factor when u2 < 0.5: 1 + m or 1 - m, as RandAugment draws them. Alpha stays.
+        Factor 0 is the picture smoothed by PIL.ImageFilter.SMOOTH; the border stays. It happens when u0 < p, with
+        factor = low + (high - low) * u1. With `mirror` that becomes 2 - factor when u2 < 0.5: 1 + m or 1 - m, as
+        RandAugment draws them. Alpha stays.
 
         Args:
-            factor: The factor, or (low, high) to draw it from.
+            factor: The factor, or (low, high) to draw it from: 1 changes nothing.
             mirror: Whether to take 2 - factor half the time.
             p: The probability.
             name: What it draws by, in place of its number among those that have no name.
@@ -391,14 +391,74 @@ class Words(ABC):
         """Blur by a Gaussian kernel of kernel_size x kernel_size pixels: torchvision's GaussianBlur.
 
         Weight k from the middle is exp(-(k / sigma)^2 / 2), divided by the sum of all, along both axes. It happens
-        when u0 < p, with sigma = low + (high - low) * u1. Borders are mirrored as numpy.pad's "reflect" does, so that
-        a kernel may be larger than the picture. All channels are blurred, alpha too. Pixels are at most one level from
-        what floats give.
+        when u0 < p, with sigma = low + (high - low) * u1. Borders are mirrored as numpy.pad's "reflect" does; all
+        channels are blurred, alpha too. Values are at most one level from what floats give.
 
         Args:
             kernel_size: How many pixels it is wide, odd; None: as wide as 4 sigma reaches to each side, as
                 scipy.ndimage.gaussian_filter does.
             sigma: The standard deviation in pixels, or (low, high) to draw it from.
+            p: The probability.
+            name: What it draws by, in place of its number among those that have no name.
+        """
+
+    def motion_blur(
+        self,
+        kernel_size: int,
+        angle: float | tuple[float, float] = (0.0, 360.0),
+        direction: float | tuple[float, float] = 0.0,
+        *,
+        p: float = 1.0,
+        name: str | None = None,
+    ) -> Self:
+        """Blur along a line through each pixel, as a moving camera does: a mean of kernel_size points one pixel apart.
+
+        Point i = 0 .. n - 1 lies at (i - r) * (cos(angle), -sin(angle)) from the pixel, r = (n - 1) / 2, and is taken
+        bilinearly, with the weight 2 / n * (f + (1 - 2f) * i / (n - 1)), f = (1 - direction) / 2. It happens when u0
+        < p, with angle = low + (high - low) * u1, and direction likewise by u2. Borders are mirrored as numpy.pad's
+        "reflect" does; all channels are blurred, alpha too. Values are at most one level from what floats give.
+        Albumentations and imgaug draw such kernels, too, though each rounds lines to pixels in its own way.
+
+        Args:
+            kernel_size: How many points, odd.
+            angle: Of the line in degrees, counterclockwise from the horizontal, or (low, high) to draw it from.
+            direction: -1 to 1, or (low, high) to draw it from: 0 weighs all points alike, 1 the last one most and the
+                first one 0, -1 the other way round.
+            p: The probability.
+            name: What it draws by, in place of its number among those that have no name.
+        """
+
+    def median_blur(self, radius: int | tuple[int, int] = 1, *, p: float = 1.0, name: str | None = None) -> Self:
+        """Take the median of the square around each pixel: PIL.ImageFilter.MedianFilter(2 * radius + 1).
+
+        It happens when u0 < p, with radius = low + floor(u1 * (high - low + 1)). Beyond a border its pixels are
+        repeated. Each channel goes by itself, alpha too.
+
+        Args:
+            radius: How far the square reaches to each side, or (low, high) to draw it from.
+            p: The probability.
+            name: What it draws by, in place of its number among those that have no name.
+        """
+
+    def unsharp_mask(
+        self,
+        radius: float | tuple[float, float] = 2.0,
+        percent: int | tuple[int, int] = 150,
+        threshold: int = 3,
+        *,
+        p: float = 1.0,
+        name: str | None = None,
+    ) -> Self:
+        """Sharpen by what a blur takes away: PIL.ImageFilter.UnsharpMask.
+
+        value + (value - blurred) * percent / 100 where the two are more than `threshold` apart, the blur being PIL's:
+        three boxes along each axis. It happens when u0 < p, with radius = low + (high - low) * u1 and percent = low +
+        floor(u2 * (high - low + 1)). All channels are sharpened, alpha too.
+
+        Args:
+            radius: Of the blur, its standard deviation in pixels, or (low, high) to draw it from.
+            percent: How much is added, or (low, high) to draw it from.
+            threshold: A value stays where it is at most so many levels from the blur.
             p: The probability.
             name: What it draws by, in place of its number among those that have no name.
         """

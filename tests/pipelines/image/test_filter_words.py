@@ -14,10 +14,16 @@ from toolkit.errors import PipelineError
 from toolkit.pipelines.state import State, ValueKind
 
 GOOD: list[tuple[Callable[[Any], Any], steps.ImageStep]] = [
-    (lambda s: s.sharpness(2), steps.Sharpness((2.0, 2.0))),
+    (lambda s: s.sharpness(2), steps.Sharpness(2.0)),
     (lambda s: s.sharpness([0, 2], mirror=True, p=0, name="x"), steps.Sharpness((0.0, 2.0), True, 0.0, "x")),
     (lambda s: s.gaussian_blur(23), steps.GaussianBlur(23, (0.1, 2.0))),
-    (lambda s: s.gaussian_blur(None, 31, p=0.5), steps.GaussianBlur(None, (31.0, 31.0), 0.5)),
+    (lambda s: s.gaussian_blur(None, 31, p=0.5), steps.GaussianBlur(None, 31.0, 0.5)),
+    (lambda s: s.motion_blur(7), steps.MotionBlur(7, (0.0, 360.0), 0.0)),
+    (lambda s: s.motion_blur(3, 45, (-1, 1)), steps.MotionBlur(3, 45.0, (-1.0, 1.0))),
+    (lambda s: s.median_blur(), steps.MedianBlur(1)),
+    (lambda s: s.median_blur((1, 7), p=0.5), steps.MedianBlur((1, 7), 0.5)),
+    (lambda s: s.unsharp_mask(), steps.UnsharpMask(2.0, 150, 3)),
+    (lambda s: s.unsharp_mask((1, 2), (50, 200), 0), steps.UnsharpMask((1.0, 2.0), (50, 200), 0)),
 ]
 
 BAD: list[tuple[Callable[[Any], Any], str]] = [
@@ -35,8 +41,19 @@ BAD: list[tuple[Callable[[Any], Any], str]] = [
     (lambda s: s.gaussian_blur(3, math.nan), "sigma must be a finite number, got nan"),
     (lambda s: s.gaussian_blur(3, 0), "sigma must be within 1e-06.*, got 0"),
     (lambda s: s.gaussian_blur(3, (2, 1)), "the first is the larger one"),
-    (lambda s: s.gaussian_blur(None, 32), "sigma must be at most 31 without a kernel_size, got 32"),
+    (lambda s: s.gaussian_blur(None, 32), "sigma must be at most 31 .*, got 32"),
     (lambda s: s.gaussian_blur(3, p=-0.5), r"p must be within 0\.\.1, got -0.5"),
+    (lambda s: s.sharpness((1, 3), mirror=True), r"factor must be within 0\.\.2 with mirror=True"),
+    (lambda s: s.motion_blur(8), "kernel_size must be odd, .*got 8"),
+    (lambda s: s.motion_blur(1), r"kernel_size must be an int in 3\.\.63, got 1"),
+    (lambda s: s.motion_blur(3, math.inf), "angle must be a finite number, got inf"),
+    (lambda s: s.motion_blur(3, direction=1.5), r"direction must be within -1\.\.1, got 1.5"),
+    (lambda s: s.median_blur(0), r"radius must be an int in 1\.\.7, got 0"),
+    (lambda s: s.median_blur(8), r"radius must be an int in 1\.\.7, got 8"),
+    (lambda s: s.median_blur((1, 2.5)), r"radius must be an int in 1\.\.7, got 2.5"),
+    (lambda s: s.unsharp_mask(-1), "radius must be within 0.*, got -1"),
+    (lambda s: s.unsharp_mask(2, 1.5), "percent must be an int .*, got 1.5"),
+    (lambda s: s.unsharp_mask(threshold=256), r"threshold must be an int in 0\.\.255, got 256"),
 ]
 
 

@@ -11,7 +11,7 @@ import pytest
 import scipy.ndimage
 from image_slots import MODES, compiled
 from pictures import picture
-from PIL import Image, ImageEnhance
+from PIL import Image, ImageEnhance, ImageFilter
 from pillow_resample import STOCK_PILLOW
 
 from toolkit._native.image.program import Scratch
@@ -169,3 +169,118 @@ def test_gaussian_blur_draws_whether() -> None:
 
 def test_gaussian_blur_never_draws_otherwise() -> None:
     assert pixel(steps.GaussianBlur(3, (0.3, 1.8)), STRIPE, 0, 4, 6).tolist() == [100, 98, 130, 96, 100, 95]
+
+
+# --- motion_blur -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    ("size", "angle", "direction"),
+    [(3, 0.0, 0.0), (5, 90.0, 1.0), (7, 33.0, -0.3), (15, -120.0, 0.0), (63, 45.0, -1.0), (63, 0.0, 0.0)],
+)
+def test_motion_blur_is_that_of_floats(size: int, angle: float, direction: float, mode: str) -> None:
+    for width, height in SIZES:
+        pixels = pixels_of(mode, width, height)
+        made = run(pixels, steps.MotionBlur(size, angle, direction))
+        check_close(made, oracle.moved(pixels, size, angle, direction))
+
+
+def test_motion_blur_moves_where_it_says() -> None:
+    dot = np.zeros((9, 9, 3), np.uint8)
+    dot[4, 4] = 255
+    for angle, wanted in ((0, (4, 3)), (90, (5, 4)), (180, (4, 5)), (270, (3, 4))):  # who takes the dot from its end
+        made = run(dot, steps.MotionBlur(3, angle, 1.0))[:, :, 0]
+        assert np.unravel_index(int(made.argmax()), made.shape) == wanted
+        assert made.max() == 170
+
+
+@pytest.mark.parametrize("value", [0, 1, 128, 255])
+def test_motion_blur_leaves_a_plain_as_it_is(value: int) -> None:
+    pixels = np.full((30, 40, 4), value, np.uint8)
+    for size, angle in ((3, 0.0), (7, 17.0), (31, 60.0), (63, 45.0), (63, 10.0)):
+        assert (run(pixels, steps.MotionBlur(size, angle, 0.0)) == value).all()
+
+
+def test_motion_blur_draws_angle_and_direction_evenly() -> None:
+    dot = np.zeros((3, 3, 3), np.uint8)
+    dot[1, 2] = 255  # right of the middle, which takes the last point there by its cosine or sine
+    found = pixel(steps.MotionBlur(3, (0.0, 90.0), 1.0), dot, 1, 1)
+    turned = np.radians(90 * EVEN)
+    wanted = np.rint(255 * 2 / 3 * np.cos(turned) * (1 - np.sin(turned)))
+    check_draws(found, wanted)
+    found = pixel(steps.MotionBlur(3, 0.0, (-1.0, 0.5)), dot, 1, 1)
+    check_draws(found, np.rint(255 * (1 + (-1 + 1.5 * EVEN)) / 3))
+
+
+def test_motion_blur_never_draws_otherwise() -> None:
+    step = steps.MotionBlur(5, (0.0, 360.0), (-1.0, 1.0))
+    assert pixel(step, np.ascontiguousarray(pixels_of("RGB", 9, 9)), 4, 3, 6).tolist() == [102, 100, 143, 153, 171, 128]
+
+
+# --- median_blur -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("radius", range(1, 8))
+def test_median_blur_is_that_of_pil(radius: int, mode: str) -> None:
+    for width, height in SIZES:
+        pixels = pixels_of(mode, width, height)
+        wanted = array_of(image_of(pixels).filter(ImageFilter.MedianFilter(2 * radius + 1)))
+        assert np.array_equal(run(pixels, steps.MedianBlur(radius)), wanted)
+        size = 2 * radius + 1
+        assert np.array_equal(wanted, scipy.ndimage.median_filter(pixels, (size, size, 1), mode="nearest"))
+
+
+def test_median_blur_draws_evenly_and_whether() -> None:
+    rings = np.zeros((15, 15, 3), np.uint8)
+    for radius in range(7, 0, -1):  # the median of a square that has more than half of its pixels in its outer rings
+        rings[7 - radius : 8 + radius, 7 - radius : 8 + radius] = 30 * radius
+    wanted = [int(run(rings, steps.MedianBlur(radius))[7, 7, 0]) for radius in range(1, 8)]
+    found = pixel(steps.MedianBlur((1, 7), 0.8), rings, 7, 7)
+    assert len({*wanted, int(rings[7, 7, 0])}) >= 5
+    taken = [0.2 * (value == rings[7, 7, 0]) + 0.8 / 7 * wanted.count(value) for value in np.unique(wanted)]
+    shares = [(found == value).mean() for value in np.unique(wanted)]
+    assert np.abs(np.array(shares) - taken).max() < 0.03
+
+
+def test_median_blur_never_draws_otherwise() -> None:
+    assert pixel(steps.MedianBlur((1, 7), 0.8), pixels_of("RGB", 15, 15), 6, 5, 6).tolist() == [
+        165,
+        165,
+        165,
+        127,
+        165,
+        112,
+    ]
+
+
+# --- unsharp_mask ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    ("radius", "percent", "threshold"),
+    [(2.0, 150, 3), (0.0, 100, 0), (0.3, 80, 0), (0.1, 5000, 2), (5.5, 300, 10), (40.0, 150, 3), (1.0, 0, 0)],
+)
+def test_unsharp_mask_is_that_of_pil(radius: float, percent: int, threshold: int, mode: str) -> None:
+    for width, height in SIZES:
+        pixels = pixels_of(mode, width, height)
+        wanted = oracle.through_pil(pixels, ImageFilter.UnsharpMask(radius, percent, threshold))
+        assert np.array_equal(run(pixels, steps.UnsharpMask(radius, percent, threshold)), wanted)
+
+
+def test_unsharp_mask_draws_evenly() -> None:
+    edge = np.full((3, 16, 3), 100, np.uint8)
+    edge[:, 8:] = 120
+    found = pixel(steps.UnsharpMask(1.0, (100, 400), 0), edge, 1, 8)
+    taken = int(run(edge, steps.UnsharpMask(1.0, 100, 0))[1, 8, 0]) - 120
+    check_draws(found, 120 + taken * (100 + np.floor(301 * EVEN)).astype(int) // 100)
+    found = pixel(steps.UnsharpMask((0.5, 3.0), 400, 0), edge, 1, 8, 1000)
+    radii = 0.5 + 2.5 * (np.arange(4000) + 0.5) / 4000
+    check_draws(found, np.array([run(edge, steps.UnsharpMask(radius, 400, 0))[1, 8, 0] for radius in radii], int))
+
+
+def test_unsharp_mask_never_draws_otherwise() -> None:
+    step = steps.UnsharpMask((0.5, 3.0), (100, 400), 0, 0.9)
+    assert pixel(step, pixels_of("RGB", 15, 15), 6, 5, 6).tolist() == [33, 9, 100, 0, 81, 105]

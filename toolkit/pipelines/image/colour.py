@@ -11,7 +11,7 @@ from toolkit.pipelines.image.image_step import ColourStep, PixelStep, colours
 from toolkit.pipelines.registry import register
 from toolkit.pipelines.state import State
 
-__all__ = ["Brightness", "ColorJitter", "Contrast", "Saturation"]
+__all__ = ["Brightness", "ColorJitter", "Contrast", "Saturation", "Sharpness"]
 
 
 def _jitter(middle: float, *, least: float, most: float) -> Any:
@@ -160,3 +160,30 @@ class Saturation(_Enhancement):
         """Leave the size."""
         colours(state, alpha=True)
         return state
+
+
+@register
+class Sharpness(_Enhancement):
+    """Blend with a smoothed picture, or away from it: PIL.ImageEnhance.Sharpness, torchvision's adjust_sharpness.
+
+    Factor 0 is the picture smoothed by PIL.ImageFilter.SMOOTH; the border stays. It happens when u0 < p, with
+    factor = low + (high - low) * u1. With `mirror` that becomes 2 - factor when u2 < 0.5: 1 + m or 1 - m, as
+    RandAugment draws them. Alpha stays.
+
+    Args:
+        factor: The factor, or (low, high) to draw it from: 1 changes nothing.
+        mirror: Whether to take 2 - factor half the time.
+        p: The probability.
+        name: What it draws by, in place of its number among those that have no name.
+    """
+
+    word = "sharpness"
+    factor: float | tuple[float, float] = fields.number_or_pair(least=0.0, most=1e6)
+    mirror: bool = fields.flag(False, keyword=True)
+    p: float = fields.number(1.0, least=0, most=1, keyword=True)
+    name: str | None = fields.draw_name()
+
+    @property
+    def native(self) -> str:
+        """What runs it there, for explain()."""
+        return "native, on the whole picture"

@@ -44,7 +44,10 @@
     OP(autocontrast)                                                                                                   \
     OP(grayscale)                                                                                                      \
     OP(sharpness)                                                                                                      \
-    OP(gaussian_blur)
+    OP(gaussian_blur)                                                                                                  \
+    OP(motion_blur)                                                                                                    \
+    OP(median_blur)                                                                                                    \
+    OP(unsharp_mask)
 
 #define IMG_DECLARE_OP(word) extern const img_op_kind img_op_##word;
 IMG_OPS(IMG_DECLARE_OP)

@@ -183,11 +183,16 @@ static const char *check_gaussian_blur(const void *params) {
     return by->kernel_size > 0 && by->kernel_size % 2 == 0 ? "kernel_size must be odd" : NULL;
 }
 
+static int gaussian_blur_fixed(const void *params) {
+    const gaussian_blur *by = params;
+    return by->p == 1.0 && by->sigma.low == by->sigma.high;
+}
+
 static int plan_gaussian_blur(img_builder *b, const void *params, uint64_t key) {
     const gaussian_blur *by = params;
-    if (img_draw(key, 0) >= by->p)
+    if (!img_draw_whether(key, by->p))
         return IMG_OK;
-    const double sigma = by->sigma.low + (by->sigma.high - by->sigma.low) * img_draw(key, 1);
+    const double sigma = img_draw_range(key, 1, &by->sigma);
     const int64_t radius = by->kernel_size > 0 ? by->kernel_size / 2 : (int64_t)(4.0 * sigma + 0.5);
     kernel made;
     make_kernel(&made, radius, sigma);
@@ -200,5 +205,5 @@ static int plan_gaussian_blur(img_builder *b, const void *params, uint64_t key) 
     return img_plan_whole(b, &whole, "gaussian_blur");
 }
 
-IMG_DEFINE_OP(gaussian_blur, IMG_PICTURE, gaussian_blur, gaussian_blur_fields, .draws = 1, .check = check_gaussian_blur,
-              .plan = plan_gaussian_blur);
+IMG_DEFINE_OP(gaussian_blur, IMG_PICTURE, gaussian_blur, gaussian_blur_fields, .draws = 1, .fixed = gaussian_blur_fixed,
+              .check = check_gaussian_blur, .plan = plan_gaussian_blur);

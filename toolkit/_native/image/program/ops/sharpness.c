@@ -86,14 +86,25 @@ static const img_field sharpness_fields[] = {
     IMG_NO_FIELD,
 };
 
+static const char *check_sharpness(const void *params) {
+    const sharpness *by = params;
+    return by->mirror && by->factor.high > 2.0 ? "mirror needs factors of 0 to 2, so that 2 - factor is none below 0" : NULL;
+}
+
+static int sharpness_fixed(const void *params) {
+    const sharpness *by = params;
+    return by->p == 1.0 && by->factor.low == by->factor.high && !by->mirror;
+}
+
 static int plan_sharpness(img_builder *b, const void *params, uint64_t key) {
     const sharpness *by = params;
-    if (img_draw(key, 0) >= by->p)
+    if (!img_draw_whether(key, by->p))
         return IMG_OK;
-    double factor = by->factor.low + (by->factor.high - by->factor.low) * img_draw(key, 1);
+    double factor = img_draw_range(key, 1, &by->factor);
     if (by->mirror && img_draw(key, 2) < 0.5)
         factor = 2.0 - factor;
     return img_plan_sharpness(b, factor);
 }
 
-IMG_DEFINE_OP(sharpness, IMG_PICTURE, sharpness, sharpness_fields, .draws = 1, .plan = plan_sharpness);
+IMG_DEFINE_OP(sharpness, IMG_PICTURE, sharpness, sharpness_fields, .draws = 1, .fixed = sharpness_fixed,
+              .check = check_sharpness, .plan = plan_sharpness);
