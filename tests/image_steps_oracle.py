@@ -22,7 +22,7 @@ from pillow_resample import Box, resize, resize_rgba
 from variates_oracle import mix
 
 from toolkit.pipelines.conditions import Maybe, OneOf
-from toolkit.pipelines.step import Step
+from toolkit.pipelines.step import Step, plain
 
 MASK = (1 << 64) - 1
 
@@ -98,9 +98,10 @@ def _apply(image: Image.Image, step: Step, u: Draws) -> Image.Image:
             return _resize(image, max(1, int(height * r)), max(1, int(width * r)), filter)
         case steps.Crop(top, left, crop_h, crop_w):
             return image.crop((left, top, left + crop_w, top + crop_h))
-        case steps.CenterCrop(crop_h, crop_w):
+        case steps.CenterCrop(crop_h, crop_w, halves):
             image = _grow(image, crop_h, crop_w)
-            top, left = round((image.height - crop_h) / 2.0), round((image.width - crop_w) / 2.0)
+            half = math.floor if plain(halves) == "down" else round
+            top, left = half((image.height - crop_h) / 2.0), half((image.width - crop_w) / 2.0)
             return image.crop((left, top, left + crop_w, top + crop_h))
         case steps.RandomCrop(crop_h, crop_w):
             image = _grow(image, crop_h, crop_w)

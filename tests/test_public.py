@@ -46,6 +46,8 @@ PUBLIC = [
     "debug_batches",
     "doctor",
     "errors",
+    "from_hf",
+    "from_torchvision",
     "gc",
     "head",
     "inspect",

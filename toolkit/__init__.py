@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from toolkit.pipelines.batch_maps import BatchMap, batch_map
     from toolkit.pipelines.pipeline import Pipeline, pipeline
     from toolkit.pipelines.slots import Chain, Slot, chain, slot
+    from toolkit.pipelines.translated.huggingface import from_hf
+    from toolkit.pipelines.translated.torchvision import from_torchvision
 
 __all__ = [
     "Batch",
@@ -63,6 +65,8 @@ __all__ = [
     "debug_batches",
     "doctor",
     "errors",
+    "from_hf",
+    "from_torchvision",
     "gc",
     "head",
     "inspect",
@@ -97,6 +101,8 @@ _HOMES = {
     "concat": "toolkit.loader.dataset.concat",
     "debug_batches": "toolkit.memory.holding",
     "doctor": "toolkit.checks.doctor",
+    "from_hf": "toolkit.pipelines.translated.huggingface",
+    "from_torchvision": "toolkit.pipelines.translated.torchvision",
     "gc": "toolkit.checks.gc",
     "head": "toolkit.checks.head",
     "inspect": "toolkit.checks.inspect",

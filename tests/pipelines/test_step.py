@@ -62,7 +62,7 @@ EXAMPLES: dict[str, tuple[str, str, pa.Array, Any]] = {
         None,
     ),
     "crop": ("0, 1, 2, 3", ".decode_image()", PICTURES, None),
-    "center_crop": ("(4, 5)", ".decode_image()", PICTURES, None),
+    "center_crop": ('(4, 5), halves="down"', ".decode_image()", PICTURES, None),
     "random_crop": ('4, name="x"', ".decode_image()", PICTURES, None),
     "random_resized_crop": (
         '4, scale=(0.5, 1.0), ratio=(1.0, 2.0), name="x"',

@@ -65,10 +65,13 @@ class Words(ABC):
     def crop(self, top: int, left: int, height: int, width: int) -> Self:
         """Cut height x width pixels from (top, left) on; zeros where the image has none."""
 
-    def center_crop(self, size: int | tuple[int, int]) -> Self:
+    def center_crop(self, size: int | tuple[int, int], *, halves: str = "even") -> Self:
         """Cut the middle: `size` or (height, width) pixels; a smaller image is padded with zeros.
 
-        Where a number of pixels is odd, it is split as torchvision does.
+        Args:
+            size: Of the result.
+            halves: Where it begins when an odd number of pixels is left out: half of that, rounded to "even" (as
+                torchvision) or "down" (as transformers).
         """
 
     def random_crop(self, size: int | tuple[int, int], *, name: str | None = None) -> Self:

@@ -15,7 +15,10 @@ from toolkit._native.image import program as image
 
 Op = tuple[Any, ...]
 GRAY, RGB = ("grayscale", {"channels": 1, "p": 1.0}), ("grayscale", {"channels": 3, "p": 1.0})
-SMALL, LARGE = ("center_crop", {"height": 8, "width": 9}), ("center_crop", {"height": 20, "width": 30})
+SMALL, LARGE = (
+    ("center_crop", {"height": 8, "width": 9, "halves": "even"}),
+    ("center_crop", {"height": 20, "width": 30, "halves": "even"}),
+)
 FLIP = ("hflip", {"p": 1.0, "id": 1})
 
 
@@ -47,7 +50,7 @@ def leaf(draw: np.random.Generator) -> Op:
         ("resize_short", {"size": side(), "filter": resize}),
         ("resize_long", {"size": side(), "filter": resize}),
         ("crop", {"top": int(draw.integers(-9, 9)), "left": int(draw.integers(-9, 9)), **shape}),
-        ("center_crop", shape),
+        ("center_crop", {**shape, "halves": str(draw.choice(["even", "down"]))}),
         ("random_crop", {**shape, "id": step_id}),
         ("random_resized_crop", {**shape, "scale": (0.1, 1), "ratio": (0.5, 2), "filter": resize, "id": step_id}),
         ("pad", {"top": 3, "left": 0, "bottom": 1, "right": 7, "fill": int(draw.integers(0, 256))}),

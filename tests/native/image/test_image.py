@@ -304,7 +304,7 @@ def test_properties() -> None:
     assert program.output_dtype == np.uint8
     assert program.ops == (
         ("resize_short", {"size": 256, "filter": "bilinear"}),
-        ("center_crop", {"height": 10, "width": 20}),
+        ("center_crop", {"height": 10, "width": 20, "halves": "even"}),
     )
     assert not program.random
     assert build([(0, 10, 20), (5, 0, 0)]).output_shape == (5, 10, 3)
@@ -329,8 +329,8 @@ RESIZED_CROP = {"height": 5, "width": 5, "scale": RANGE, "ratio": RANGE, "filter
         ("resize_short", {"size": 7}, "filter is missing"),
         ("resize_short", {"size": 7, "filter": "bilinear", "id": 1}, "no field is called 'id': there are filter, size"),
         ("resize", {"height": 7, "width": 0, "filter": "bilinear"}, "width must be"),
-        ("center_crop", {"height": 5, "width": 0}, "width must be"),
-        ("center_crop", {"height": 60000, "width": 60000}, "height and width make more than"),
+        ("center_crop", {"height": 5, "width": 0, "halves": "even"}, "width must be"),
+        ("center_crop", {"height": 60000, "width": 60000, "halves": "even"}, "height and width make more than"),
         ("crop", {"top": 0, "left": 70000, "height": 5, "width": 5}, "left must be -65535 to 65535, not 70000"),
         ("random_crop", {"height": 5, "width": 5}, "id is missing"),
         ("random_crop", {"height": 5, "width": 5, "id": -1}, "id must be"),
@@ -384,7 +384,8 @@ def test_unknown_steps_are_named() -> None:
             image.ImageProgram([bad])
     with pytest.raises(ValueError, match=r"step 2 \(center_crop\): results of 50x50 have more than max_pixels=2499"):
         image.ImageProgram(
-            [("grayscale", {"channels": 3, "p": 1.0}), ("center_crop", {"height": 50, "width": 50})], max_pixels=2499
+            [("grayscale", {"channels": 3, "p": 1.0}), ("center_crop", {"height": 50, "width": 50, "halves": "even"})],
+            max_pixels=2499,
         )
 
 

@@ -95,7 +95,7 @@ def ops(stages: list[tuple[int, int, int]] | tuple[()] = ()) -> list[tuple[objec
     made: list[tuple[object, ...]] = []
     for short, crop_h, crop_w in stages:
         made += [("resize_short", {"size": short, "filter": "bilinear"})] if short else []
-        made += [("center_crop", {"height": crop_h, "width": crop_w})] if crop_h else []
+        made += [("center_crop", {"height": crop_h, "width": crop_w, "halves": "even"})] if crop_h else []
     return made
 
 

@@ -20,7 +20,7 @@ Op = tuple[Any, ...]
 FLIP = ("hflip", {"p": 1.0, "id": 1})
 TURN = ("vflip", {"p": 0.5, "id": 2})
 TONE = ("color_jitter", {"brightness": (0.5, 1.5), "contrast": (0.5, 1.5), "saturation": None, "hue": None, "id": 3})
-SMALL = ("center_crop", {"height": 8, "width": 9})
+SMALL = ("center_crop", {"height": 8, "width": 9, "halves": "even"})
 GRAY = ("grayscale", {"channels": 1, "p": 1.0})
 
 

@@ -172,21 +172,33 @@ class Crop(PixelStep):
         return to_size(self, state)
 
 
+class Halves(enum.Enum):
+    """How the half of an odd number is rounded."""
+
+    EVEN = "even"
+    DOWN = "down"
+
+
 @register
 class CenterCrop(PixelStep):
     """Cut the middle: `size` or (height, width) pixels; a smaller image is padded with zeros.
 
-    Where a number of pixels is odd, it is split as torchvision does.
+    Args:
+        size: Of the result.
+        halves: Where it begins when an odd number of pixels is left out: half of that, rounded to "even" (as
+            torchvision) or "down" (as transformers).
     """
 
     word = "center_crop"
     height: int = fields.whole(most=MAX_SIDE)
     width: int = fields.whole(most=MAX_SIDE)
+    halves: Halves = fields.choice(Halves, Halves.EVEN, keyword=True)
 
     @classmethod
-    def of(cls, size: int | tuple[int, int]) -> Self:
+    def of(cls, size: int | tuple[int, int], *, halves: str = "even") -> Self:
         """Take both sides in one."""
-        return cls(*a_size(size, most=MAX_SIDE))
+        height, width = a_size(size, most=MAX_SIDE)
+        return cls.checked(height=height, width=width, halves=halves)
 
     def after(self, state: State) -> State:
         """Make the size."""
@@ -194,7 +206,7 @@ class CenterCrop(PixelStep):
 
     def text(self) -> str:
         """Write both sides in one."""
-        return call_text(self.word, size_of(self))
+        return call_text(self.word, size_of(self), **self.changed("halves"))
 
 
 @register

@@ -38,20 +38,36 @@ static int64_t middle(int64_t size, int64_t cut) { return cut > size ? -((cut - 
 
 typedef struct {
     img_size size;
+    int64_t halves; /* 1: down */
+} center_crop;
+
+static const char *const halves_names[] = {"even", "down", NULL};
+
+static const img_field center_crop_fields[] = {
+    IMG_SIZE_FIELDS(center_crop),
+    IMG_CHOICE_FIELD(center_crop, halves, halves_names),
+    IMG_NO_FIELD,
+};
+
+static int plan_center_crop(img_builder *b, const void *params, uint64_t key) {
+    const center_crop *to = params;
+    const int64_t height = to->size.height, width = to->size.width;
+    const int64_t more_h = img_plan_height(b) - height, more_w = img_plan_width(b) - width;
+    const int64_t top = to->halves && more_h > 0 ? more_h / 2 : middle(img_plan_height(b), height);
+    const int64_t left = to->halves && more_w > 0 ? more_w / 2 : middle(img_plan_width(b), width);
+    return img_plan_cut(b, top, left, height, width, 0);
+}
+
+IMG_DEFINE_OP(center_crop, IMG_AXIS, center_crop, center_crop_fields, IMG_TO_SIZE, .plan = plan_center_crop);
+
+typedef struct {
+    img_size size;
 } sized;
 
 static const img_field size_fields[] = {
     IMG_SIZE_FIELDS(sized),
     IMG_NO_FIELD,
 };
-
-static int plan_center_crop(img_builder *b, const void *params, uint64_t key) {
-    const sized *to = params;
-    const int64_t top = middle(img_plan_height(b), to->size.height), left = middle(img_plan_width(b), to->size.width);
-    return img_plan_cut(b, top, left, to->size.height, to->size.width, 0);
-}
-
-IMG_DEFINE_OP(center_crop, IMG_AXIS, sized, size_fields, IMG_TO_SIZE, .plan = plan_center_crop);
 
 static int64_t somewhere(uint64_t key, uint64_t k, int64_t size, int64_t cut) {
     return cut > size ? middle(size, cut) : img_draw_below(key, k, size - cut + 1);
