@@ -6,6 +6,7 @@ from toolkit.pipelines.cast import Cast
 from toolkit.pipelines.image.channels import Grayscale
 from toolkit.pipelines.image.colour import Brightness, ColorJitter, Contrast, Saturation, Sharpness
 from toolkit.pipelines.image.decode_step import Accuracy, DecodeImage, Mode, Truncated
+from toolkit.pipelines.image.erasing import Erasing, RandomErasing
 from toolkit.pipelines.image.filters import GaussianBlur, MedianBlur, MotionBlur, UnsharpMask
 from toolkit.pipelines.image.finish import Normalize, ToChw, ToHwc
 from toolkit.pipelines.image.fitting import Contain, Cover, ScaleJitter, Thumbnail
@@ -40,6 +41,7 @@ __all__ = [
     "Crop",
     "DecodeImage",
     "Equalize",
+    "Erasing",
     "Filter",
     "GaussianBlur",
     "Grayscale",
@@ -54,6 +56,7 @@ __all__ = [
     "Pad",
     "Posterize",
     "RandomCrop",
+    "RandomErasing",
     "RandomResizedCrop",
     "Resize",
     "ResizeLong",

@@ -35,13 +35,17 @@ def fold(state: int, part: int) -> int:
 
 
 class Draws:
-    """The numbers that one step draws for one sample."""
+    """The numbers that one step draws for one sample.
+
+    Attributes:
+        key: The sample's, folded with the step's id.
+    """
 
     def __init__(self, key: int, step: steps.ImageStep, ordinal: int) -> None:
-        self._key = fold(key, xxhash.xxh3_64_intdigest(f"{type(step).__name__}#{ordinal}".encode()))
+        self.key = fold(key, xxhash.xxh3_64_intdigest(f"{type(step).__name__}#{ordinal}".encode()))
 
     def __getitem__(self, k: int) -> float:
-        return (fold(self._key, k) >> 11) * 2.0**-53
+        return (fold(self.key, k) >> 11) * 2.0**-53
 
 
 def apply(image: Image.Image, chain: Sequence[steps.ImageStep], key: int = 0) -> np.ndarray:
@@ -314,7 +318,7 @@ class KeyedDraws(Draws):
     """The numbers that a step or a branch draws by its id."""
 
     def __init__(self, key: int, step_id: int) -> None:
-        self._key = fold(key, step_id)
+        self.key = fold(key, step_id)
 
 
 def apply_ops(image: Image.Image, ops: Sequence[tuple[Any, ...]], key: int = 0) -> Image.Image:

@@ -49,6 +49,12 @@ NO_PICTURE = b"no picture"
 # it refuses.
 EXAMPLES: dict[str, tuple[str, str, pa.Array, Any]] = {
     "decode_image": ('mode="gray", exif=False, truncated="warn", accuracy="fast"', "", PICTURES, NO_PICTURE),
+    "random_erasing": (
+        'p=0.75, scale=(0.25, 0.5), ratio=(0.5, 2.0), value=9.0, count=(1, 3), name="x"',
+        ".decode_image()",
+        PICTURES,
+        None,
+    ),
     "resize": ('(4, 5), filter="nearest"', ".decode_image()", PICTURES, None),
     "resize_short": ('4, filter="lanczos"', ".decode_image()", PICTURES, None),
     "resize_long": ('4, filter="bicubic"', ".decode_image()", PICTURES, None),

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from toolkit._native.image.program import DTYPES
+from toolkit._native.image.program import DTYPES, FLOATS
 from toolkit.pipelines import fields
 from toolkit.pipelines.array.numbers import check_convertible
 from toolkit.pipelines.arrays import convert_numbers
@@ -17,8 +17,6 @@ from toolkit.pipelines.state import MisfitError, State, ValueKind
 from toolkit.pipelines.value_step import WholeArray
 
 __all__ = ["Cast"]
-
-_OF_FLOATS = ("float16", "float32", "float64", "bfloat16")
 
 
 @register
@@ -34,7 +32,7 @@ class Cast(FinishStep, WholeArray):
             return self._after_value(state)
         if state.dtype not in ("uint8", "float32") and state.kind is not ValueKind.IDS:
             raise MisfitError("an image that was not cast before", state, "cast once")
-        if state.dtype == "float32" and self.dtype not in _OF_FLOATS:
+        if state.dtype == "float32" and self.dtype not in FLOATS:
             fix = f"{self.dtype} would cut off fractions: cast instead of normalize"
             raise MisfitError("whole numbers", state, fix)
         if self.dtype not in DTYPES:

@@ -11,7 +11,7 @@ from toolkit.errors import PipelineError
 from toolkit.escapes import short
 from toolkit.pipelines import families  # noqa: F401 - its steps are the words
 from toolkit.pipelines.check import BadArgumentError, a_flag, a_text
-from toolkit.pipelines.image.limits import check_limits, check_size
+from toolkit.pipelines.image.limits import check_limits, check_order, check_size
 from toolkit.pipelines.plugin_words import PluginWords
 from toolkit.pipelines.state import MisfitError, State, ValueKind
 from toolkit.pipelines.step import Step, Steps, chain_text, literal
@@ -96,6 +96,7 @@ class Slot(PluginWords):
         states = longer.states(State(ValueKind.STORED))
         with _placed(self.place, longer.steps):
             check_limits(longer.steps)
+            check_order(longer.steps)
             check_size(longer.steps, states)
         return longer
 

@@ -546,6 +546,38 @@ class Words(ABC):
             name: What it draws by, in place of its number among those that have no name.
         """
 
+    def random_erasing(
+        self,
+        p: float = 0.5,
+        *,
+        scale: tuple[float, float] = (0.02, 0.33),
+        ratio: tuple[float, float] = (0.3, 3.3),
+        value: float | Sequence[float] | str = 0.0,
+        count: int | tuple[int, int] = 1,
+        name: str | None = None,
+    ) -> Self:
+        """Erase a random rectangle with probability `p`: torchvision's RandomErasing, on pixels or behind normalize.
+
+        When u0 < p: of count = fewest + floor(u1 * (most - fewest + 1)) rectangles, rectangle r is attempt a of 0..9,
+        the first that fits. With k = 2 + 40r + 4a: area = H * W * (scale[0] + (scale[1] - scale[0]) * u[k]) / count,
+        ratio = exp(log(ratio[0]) + (log(ratio[1]) - log(ratio[0])) * u[k + 1]), h = round(sqrt(area * ratio)),
+        w = round(sqrt(area / ratio)), halves to even. It fits with h < H and w < W: top = floor(u[k + 2] * (H - h +
+        1)), left = floor(u[k + 3] * (W - w + 1)). After ten failures it stays.
+
+        All channels are erased, alpha too. "random" draws each value of the rectangle, "random_color" one for each
+        channel of it: on pixels 0..255, all alike; on a tensor from the normal distribution of mean 0 and standard
+        deviation 1, as torchvision and timm.
+
+        Args:
+            p: The probability.
+            scale: Share of the picture's area that the rectangles have together, (low, high).
+            ratio: Height by width of a rectangle, (low, high).
+            value: What comes in its place: a number, one a channel, "random" or "random_color". On pixels a level of
+                0..255, on a tensor any number.
+            count: How many rectangles, as timm's: a number, or (fewest, most).
+            name: What it draws by, in place of its number among those that have no name.
+        """
+
     def normalize(self, mean: str | Sequence[float], std: Sequence[float] | None = None) -> Self:
         """Make float32 (channels, height, width): (pixel / 255 - mean) / std.
 

@@ -1,4 +1,4 @@
-/* Any steps on any pixels: every set of loops gives the same bytes, within the memory that it was given.
+/* Any steps on any pixels, and on their results: every set of loops gives the same bytes, within the memory that it was given.
  *
  * Steps are those of the table, with values within the bounds of their fields, in branches and mixes now and then. */
 #include <stdlib.h>
@@ -74,6 +74,7 @@ static struct {
     double limits[2 * MOST_OPS];
     int64_t op_count, way_count;
     int in_mix;
+    int on_tensor; /* of steps on results */
 } made;
 
 static int chain(img_chain *steps, int depth, img_shape *shape);
@@ -122,10 +123,12 @@ static int mix(img_op *op, int depth, img_shape *shape)
 /* Any step of the table. */
 static int step(img_op *op, int64_t *params, img_shape *shape)
 {
-    int64_t count = 0;
-    while (img_op_kind_at(count) != NULL)
-        count++;
-    op->kind = img_op_kind_at(take((uint32_t)count));
+    const img_op_kind *kinds[256];
+    uint32_t count = 0;
+    for (int64_t i = 0; img_op_kind_at(i) != NULL && count < 256; i++)
+        if (!made.on_tensor || img_op_kind_at(i)->on_tensor != NULL)
+            kinds[count++] = img_op_kind_at(i);
+    op->kind = kinds[take(count)];
     op->params = params;
     if (op->kind->params_size > OP_PARAMS * sizeof *params)
         abort();
@@ -165,13 +168,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const int64_t height = 1 + take(200), width = 1 + take(300);
     const uint64_t key = take(4);
     img_shape shape = {0, 0, program.mode == IMG_RGB ? 3 : program.mode == IMG_GRAY ? 1 : 4};
-    made.op_count = made.way_count = made.in_mix = 0;
+    made.op_count = made.way_count = made.in_mix = made.on_tensor = 0;
     if (!chain(&program.steps, 0, &shape))
         return 0;
     const int wanted = shape.channels;
     static const int items[] = {1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8};
     program.layout.dtype = (int32_t)take(11);
     program.layout.item = items[program.layout.dtype];
+    made.on_tensor = 1;
+    if (program.layout.dtype >= IMG_F16 && !chain(&program.tensor_steps, 0, &shape))
+        return 0;
     program.layout.chw = (int32_t)take(2);
     program.layout.channels = wanted;
     program.layout.normalise = (int32_t)take(2);

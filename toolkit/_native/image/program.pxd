@@ -114,6 +114,8 @@ cdef extern from "image/program/op.h" nogil:
         int64_t height, width
         int channels
 
+    ctypedef struct img_tensor
+
     ctypedef struct img_op_kind:
         const char *name
         img_form form
@@ -123,6 +125,7 @@ cdef extern from "image/program/op.h" nogil:
         int (*fixed)(const void *params)
         const char *(*check)(const void *params)
         void (*follow)(const void *params, img_shape *shape)
+        void (*on_tensor)(const img_tensor *tensor, const void *params, uint64_t key)
 
 cdef extern from "image/program/ops.h" nogil:
     const img_op_kind *img_op_kind_at(int64_t i)
@@ -160,7 +163,7 @@ cdef extern from "image/program/program.h" nogil:
         int64_t count
 
     ctypedef struct img_program:
-        img_chain steps
+        img_chain steps, tensor_steps
         img_layout layout
         int64_t max_pixels, max_bytes
         int32_t mode, exif, icc, fast, tolerant

@@ -24,6 +24,7 @@ MIN_ALPHA: float
 MAX_ALPHA: float
 MAX_SCANS: int
 DTYPES: tuple[str, ...]
+FLOATS: tuple[str, ...]
 
 class DrawnLevel(NamedTuple):
     mean: float
@@ -51,6 +52,7 @@ class ImageProgram:
         cls,
         ops: Sequence[tuple[Any, ...]],
         *,
+        tensor_ops: Sequence[tuple[Any, ...]] = (),
         mode: str = "rgb",
         dtype: str = "uint8",
         layout: str = "hwc",
@@ -67,6 +69,8 @@ class ImageProgram:
     ) -> Self: ...
     @property
     def ops(self) -> tuple[tuple[Any, ...], ...]: ...
+    @property
+    def tensor_ops(self) -> tuple[tuple[Any, ...], ...]: ...
     @property
     def random(self) -> bool: ...
     @property

@@ -46,6 +46,7 @@ _DTYPES = {
     "float32": (IMG_F32, np.float32), "float64": (IMG_F64, np.float64),
 }
 DTYPES = tuple(_DTYPES)
+FLOATS = ("float16", "bfloat16", "float32", "float64")  # of which results can be changed in their batch
 
 if img_choose_kernels(b"") != 0:
     raise ImportError("toolkit._native.image.program: no set of loops runs on this machine")
@@ -72,6 +73,7 @@ cdef class ImageProgram:
             they make to it by shares: of the picture and all chains by Beta(alpha, alpha), of the chains by Dirichlet.
         mode: "rgb", "gray" or "rgba": what pictures are decoded to. "id": they are UNSUPPORTED, and pixels are numbers below
             2^24, given as the four bytes of a little-endian uint32. Steps move them only. Results have no channels.
+        tensor_ops: Steps on the results, as `ops`: in the batch, when they are written in their dtype, which is a floating one.
         dtype: Of the results; "bfloat16" comes as uint16. Values out of its range become its nearest.
         layout: "hwc" or "chw".
         scale: None for pixels as they are, 0 .. 255, else a float for each channel: pixel * scale + bias in float32.
@@ -90,15 +92,16 @@ cdef class ImageProgram:
     """
 
     cdef img_program program
-    cdef _Steps steps
-    cdef readonly tuple ops
+    cdef _Steps steps, tensor_steps
+    cdef readonly tuple ops, tensor_ops
     cdef readonly object output_dtype
     cdef int64_t out_h, out_w
 
-    def __cinit__(self, ops, *, str mode="rgb", str dtype="uint8", str layout="hwc", scale=None, bias=None,
+    def __cinit__(self, ops, *, tensor_ops=(), str mode="rgb", str dtype="uint8", str layout="hwc", scale=None, bias=None,
                   max_pixels=1 << 27, max_bytes=2**63 - 1, bint exif=True, bint icc=False, bint fast=False,
                   bint tolerant=False, ignore=0, int first_step=1):
         self.ops = tuple(tuple(op) for op in ops)
+        self.tensor_ops = tuple(tuple(op) for op in tensor_ops)
         if (scale is None) != (bias is None):
             raise ValueError("scale and bias go together: give both or neither")
         if not 1 <= max_pixels <= MAX_PIXELS:
@@ -117,10 +120,15 @@ cdef class ImageProgram:
         if not 0 <= ignore < 1 << 24 or (mode == "id" and scale is not None):
             raise ValueError("ignore must be 0 to 2**24 - 1, and ids have no scale")
         self.program.ignore, self.program.layout.words = ignore, mode == "id"
-        self.steps = _Steps(self.ops, self.program.layout.channels, mode == "id", max_pixels, first_step)
+        self.steps = _Steps(self.ops, self.program.layout.channels, mode == "id", max_pixels, first_step, False)
         self.program.steps = self.steps.chain
         self.program.layout.channels = self.steps.shape.channels
         self.out_h, self.out_w = self.steps.shape.height, self.steps.shape.width
+        self.tensor_steps = _Steps(self.tensor_ops, self.program.layout.channels, mode == "id", max_pixels,
+                                   first_step + len(self.ops), True)
+        self.program.tensor_steps = self.tensor_steps.chain
+        if self.tensor_ops and dtype not in FLOATS:
+            raise ValueError(f"tensor_ops are for results of {', '.join(FLOATS)}, not {dtype}")
         self.program.layout.normalise = scale is not None
         channels = self.program.layout.channels
         for c, (factor, offset) in enumerate(zip(_floats(scale, channels, "scale", 1.0),
@@ -131,7 +139,7 @@ cdef class ImageProgram:
     @property
     def random(self):
         """Whether a step draws, so that every sample needs a key."""
-        return self.steps.random
+        return self.steps.random or self.tensor_steps.random
 
     @property
     def output_shape(self):
@@ -361,7 +369,7 @@ cdef class ImageProgram:
         return out
 
     cdef uint64_t _key(self, key) except? 0:
-        if key is None and self.steps.random:
+        if key is None and self.random:
             raise ValueError("a step is random: give the sample's key")
         return 0 if key is None else key
 
@@ -381,7 +389,7 @@ cdef class ImageProgram:
                 f"all arrays must be of one length, not {count}, {inputs}, {outs.shape[0]}, {statuses.shape[0]}"
                 + (f" and {keys.shape[0]}" if keys is not None else "")
             )
-        if keys is None and self.steps.random:
+        if keys is None and self.random:
             raise ValueError("a step is random: give the samples' keys")
         if self.out_h == 0:
             raise ValueError("sizes depend on the picture, so results have no fixed size; use decode or apply")

@@ -27,7 +27,7 @@ from toolkit.pipelines.conditions import Branch
 from toolkit.pipelines.draw_names import draw_names
 from toolkit.pipelines.image.decode import check_colour_management, decode_with_pil
 from toolkit.pipelines.image.decode_step import Accuracy, DecodeImage, Mode, Truncated
-from toolkit.pipelines.image.image_step import FinishStep, PixelStep
+from toolkit.pipelines.image.image_step import FinishStep, KernelStep, TensorStep
 from toolkit.pipelines.randomness import step_id
 from toolkit.pipelines.step import Step
 
@@ -73,7 +73,7 @@ class CompiledImage:
             check_colour_management()
         self.decoding = decode
         self._steps = tuple(steps)
-        ops, finish = _split(rest)
+        ops, finish, tensor_ops = _split(rest)
         options: dict[str, Any] = {
             "mode": decode.mode.value,
             "max_pixels": decode.max_pixels,
@@ -87,7 +87,7 @@ class CompiledImage:
         if decode.mode is Mode.ID:
             options = {"dtype": "int32", "ignore": decode.ignore} | options
         self._ops = ops
-        self._program = ImageProgram(ops, first_step=2, **options)  # the first is decode_image
+        self._program = ImageProgram(ops, tensor_ops=tensor_ops, first_step=2, **options)  # the first is decode_image
         self.column = column
         self.shape: tuple[int, ...] | None = self._program.output_shape
         self.dtype: np.dtype[Any] = self._program.output_dtype
@@ -339,22 +339,25 @@ def _places(out: NDArray[np.generic]) -> tuple[NDArray[np.uint64], int]:
 # --- steps as the kernels take them ------------------------------------------------------------------------------
 
 
-def _split(steps: Sequence[Step]) -> tuple[list[tuple[Any, ...]], dict[str, Any]]:
-    """Return the steps on pixels, and how the finished pixels are written.
+def _split(steps: Sequence[Step]) -> tuple[list[tuple[Any, ...]], dict[str, Any], list[tuple[Any, ...]]]:
+    """Return the steps on pixels, how the finished pixels are written, and the steps on what is written.
 
     Raises:
         ValueError: A step on pixels stands behind normalize, cast or layout, or those don't go together.
     """
     ops: list[tuple[Any, ...]] = []
+    tensor_ops: list[tuple[Any, ...]] = []
     finish: dict[str, Any] = {}
     for step, name in zip(steps, draw_names(steps), strict=True):
         if isinstance(step, FinishStep):
             step.finish(finish)
+        elif finish and isinstance(step, TensorStep):
+            tensor_ops.append(_op(step, name))
         elif finish:
             raise ValueError(f"{step.word} needs uint8 pixels: move normalize, cast and layout to the end")
         else:
             ops.append(_op(step, name))
-    return ops, finish
+    return ops, finish, tensor_ops
 
 
 def _op(step: Step, name: str) -> tuple[Any, ...]:
@@ -362,7 +365,7 @@ def _op(step: Step, name: str) -> tuple[Any, ...]:
     if isinstance(step, Branch):
         ways = [_way(steps, f"{name}/{step.path(way)}") for way, steps in enumerate(step.ways)]
         return step.word, {"limits": step.limits_of_ways, "id": step_id(name)}, ways
-    if not isinstance(step, PixelStep):
+    if not isinstance(step, KernelStep):
         raise ValueError(f"{step.word} is no step on pixels")
     return step.word, step.kernel() | ({"id": step_id(name)} if step.draws else {})
 

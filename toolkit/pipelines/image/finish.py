@@ -92,6 +92,7 @@ class Normalize(FinishStep):
 
 class _ToLayout(FinishStep):
     __slots__ = ()
+    orders_axes = True
     layout: ClassVar[Layout]
 
     def after(self, state: State) -> State:

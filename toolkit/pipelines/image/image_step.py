@@ -10,10 +10,23 @@ import dataclasses
 from abc import abstractmethod
 from typing import Any, ClassVar, Self
 
+from toolkit._native.image.program import FLOATS
 from toolkit.pipelines.state import MisfitError, State, ValueKind
 from toolkit.pipelines.step import Step, plain
 
-__all__ = ["ENCODED", "ColourStep", "FinishStep", "ImageStep", "PixelStep", "colours", "pixels", "places"]
+__all__ = [
+    "ENCODED",
+    "ColourStep",
+    "FinishStep",
+    "ImageStep",
+    "KernelStep",
+    "PixelStep",
+    "TensorStep",
+    "colours",
+    "pixels",
+    "pixels_or_floats",
+    "places",
+]
 
 ENCODED = (ValueKind.STORED, ValueKind.IMAGE, ValueKind.RAW_IMAGE, ValueKind.BYTES)
 _NEAREST = "nearest"
@@ -35,8 +48,8 @@ class ImageStep(Step):
         return self
 
 
-class PixelStep(ImageStep):
-    """A step on pixels."""
+class KernelStep(ImageStep):
+    """A step that has a kernel of its own."""
 
     __slots__ = ()
 
@@ -44,6 +57,12 @@ class PixelStep(ImageStep):
         """Return what the kernel of the step's word takes: the fields by name, Enums as their values."""
         names = [field.name for field in dataclasses.fields(self) if field.name != "name"]
         return {name: plain(getattr(self, name)) for name in names}
+
+
+class PixelStep(KernelStep):
+    """A step on pixels."""
+
+    __slots__ = ()
 
     @property
     def native(self) -> str:
@@ -85,10 +104,26 @@ class ColourStep(PixelStep):
         return "native, on finished rows"
 
 
-class FinishStep(ImageStep):
-    """A step that says how finished pixels are written: no step on pixels comes behind it."""
+class TensorStep(KernelStep):
+    """A step on the tensor of floats that pixels become: there it changes the batch, in place."""
 
     __slots__ = ()
+
+    @property
+    def native(self) -> str:
+        """What runs it there, for explain()."""
+        return "native, in the batch"
+
+
+class FinishStep(ImageStep):
+    """A step that says how finished pixels are written: no step on pixels comes behind it.
+
+    Attributes:
+        orders_axes: It says how axes are ordered, and nothing else.
+    """
+
+    __slots__ = ()
+    orders_axes: ClassVar[bool] = False
 
     @abstractmethod
     def finish(self, options: dict[str, Any]) -> None:
@@ -143,3 +178,13 @@ def colours(state: State, *, alpha: bool = False) -> tuple[int | None, int | Non
     if channels != 3 and not (alpha and channels == 4):
         raise MisfitError("3 channels", str(channels), 'decode_image(mode="rgb") gives red, green and blue')
     return height, width, channels
+
+
+def pixels_or_floats(state: State) -> int | None:
+    """Return the channels of pixels, or of the tensor of floats that they became, or raise MisfitError."""
+    if state.layout is None or state.kind is ValueKind.PIXELS:
+        return pixels(state)[2]
+    if state.dtype not in FLOATS:
+        fix = "put it in front of cast and layout, or cast to floats"
+        raise MisfitError("uint8 pixels, or a tensor of floats", state, fix)
+    return state.channels

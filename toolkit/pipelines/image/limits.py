@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from toolkit._native.image.program import MAX_DEPTH, MAX_OPS, MAX_SIDE
 from toolkit.pipelines.conditions import Branch
 from toolkit.pipelines.image.decode_step import DecodeImage
-from toolkit.pipelines.image.image_step import PixelStep
+from toolkit.pipelines.image.image_step import FinishStep, PixelStep, TensorStep
 from toolkit.pipelines.state import MisfitError, State
-from toolkit.pipelines.step import Step
+from toolkit.pipelines.step import Step, all_steps
 
-__all__ = ["check_limits", "check_size"]
+__all__ = ["check_limits", "check_order", "check_size"]
 
 
 def check_limits(steps: Sequence[Step]) -> None:
@@ -35,6 +35,21 @@ def check_size(steps: Sequence[Step], states: Sequence[State]) -> None:
     """
     if len(steps) > 1 and isinstance(steps[0], DecodeImage):
         _check_size(steps[-1], states[-2], steps[0].max_pixels)
+
+
+def check_order(steps: Sequence[Step]) -> None:
+    """Raise MisfitError when the last step would write a picture anew behind steps that changed what was written."""
+    last = steps[-1]
+    if not isinstance(last, FinishStep) or last.orders_axes or not isinstance(steps[0], DecodeImage):
+        return
+    if not all(step.is_native for step in steps):
+        return  # numbers by now, which numpy casts
+    finish = next(place for place, step in enumerate(steps) if isinstance(step, FinishStep))
+    for step in all_steps(steps[finish:]):
+        if isinstance(step, TensorStep):
+            raise MisfitError(
+                "a picture as it was written", f"one that {step.text()} changed", f"put {last.word} in front"
+            )
 
 
 def _check_size(step: Step, before: State, most: int) -> State:

@@ -115,6 +115,75 @@ static void write_values(const img_layout *layout, uint8_t *at, int64_t step, in
     }
 }
 
+static inline float from_bf16(uint16_t value) {
+    const uint32_t bits = (uint32_t)value << 16;
+    float made;
+    memcpy(&made, &bits, 4);
+    return made;
+}
+
+static inline float from_f16(uint16_t value) {
+    const uint32_t sign = (uint32_t)(value & 0x8000) << 16, rest = (uint32_t)(value & 0x7FFF) << 13;
+    float made;
+    uint32_t bits = rest + 0x38000000;
+    if (rest >= 0x0F800000) { /* infinity */
+        bits = rest + 0x70000000;
+    } else if (rest < 0x00800000) { /* below the normal numbers: a subtraction brings it to them */
+        bits = rest + 0x38800000;
+        memcpy(&made, &bits, 4);
+        made -= 0x1p-14f;
+        memcpy(&bits, &made, 4);
+    }
+    bits |= sign;
+    memcpy(&made, &bits, 4);
+    return made;
+}
+
+#define NARROW(v) ((float)(v))
+
+/* The way back. */
+#define READER(name, type, convert)                                                                            \
+    IMG_CLONES static void name(float *values, int64_t plane, const type *in, int64_t step, int64_t next,      \
+                                int64_t count, int64_t channels) {                                             \
+        for (int64_t c = 0; c < channels; c++, in += next, values += plane)                                    \
+            for (int64_t i = 0; i < count; i++)                                                                \
+                values[i] = convert(in[i * step]);                                                             \
+    }
+
+READER(read_f16, uint16_t, from_f16)
+READER(read_bf16, uint16_t, from_bf16)
+READER(read_f32, float, SAME)
+READER(read_f64, double, NARROW)
+
+/* Where pixel x of row y lies, and how far it is to the next pixel and the next channel, in values. */
+static int64_t find(const img_layout *layout, int64_t height, int64_t width, int64_t y, int64_t x, int64_t *step,
+                    int64_t *next) {
+    *step = layout->chw ? 1 : layout->channels;
+    *next = layout->chw ? height * width : 1;
+    return layout->item * (y * width + x) * *step;
+}
+
+void img_read_span(const img_layout *layout, const uint8_t *data, int64_t height, int64_t width, int64_t y, int64_t x,
+                   int64_t count, float *values, int64_t plane) {
+    int64_t step, next;
+    const void *in = data + find(layout, height, width, y, x, &step, &next);
+    if (layout->dtype == IMG_F32)
+        read_f32(values, plane, in, step, next, count, layout->channels);
+    else if (layout->dtype == IMG_F16)
+        read_f16(values, plane, in, step, next, count, layout->channels);
+    else if (layout->dtype == IMG_BF16)
+        read_bf16(values, plane, in, step, next, count, layout->channels);
+    else
+        read_f64(values, plane, in, step, next, count, layout->channels);
+}
+
+void img_write_span(const img_layout *layout, uint8_t *data, int64_t height, int64_t width, int64_t y, int64_t x,
+                    int64_t count, const float *values, int64_t plane) {
+    int64_t step, next;
+    uint8_t *out = data + find(layout, height, width, y, x, &step, &next);
+    write_values(layout, out, step, next, values, plane, count);
+}
+
 IMG_CLONES static void spread_words(float *values, const uint8_t *words, int64_t count) {
     for (int64_t i = 0; i < count; i++) {
         uint32_t word;

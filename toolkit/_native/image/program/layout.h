@@ -22,4 +22,11 @@ typedef struct {
 void img_pack_row(const img_layout *layout, const img_kernels *kernels, uint8_t *out, int64_t height, int64_t width,
                   int64_t i, const uint8_t *row, float *values);
 
+/* Read and write `count` pixels of a result, from column x of row y on, as floats: channel c from values + c * plane on.
+ * Only floating point is read. */
+void img_read_span(const img_layout *layout, const uint8_t *data, int64_t height, int64_t width, int64_t y, int64_t x,
+                   int64_t count, float *values, int64_t plane);
+void img_write_span(const img_layout *layout, uint8_t *data, int64_t height, int64_t width, int64_t y, int64_t x,
+                    int64_t count, const float *values, int64_t plane);
+
 #endif

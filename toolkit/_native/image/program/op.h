@@ -74,6 +74,7 @@ typedef struct {
 } img_shape;
 
 typedef struct img_builder img_builder; /* a plan that is being made: plan.h */
+typedef struct img_tensor img_tensor;   /* a result in its batch: tensor.h */
 
 /* `params` is the op's own struct. */
 typedef struct {
@@ -91,6 +92,8 @@ typedef struct {
     void (*follow)(const void *params, img_shape *shape);
     /* Say what is done to a picture. `key` is the sample's, folded with the op's id. */
     int (*plan)(img_builder *builder, const void *params, uint64_t key);
+    /* Change a result in its batch, whose dtype is a float one. Optional: of steps that may stand behind normalize. */
+    void (*on_tensor)(const img_tensor *tensor, const void *params, uint64_t key);
 } img_op_kind;
 
 /* For steps to an img_size, which is then the first member of their struct: its check, and what becomes of a shape. */

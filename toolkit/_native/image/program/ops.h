@@ -13,6 +13,7 @@
 
 /* Every step by its word in Python. */
 #define IMG_OPS(OP)                                                                                                    \
+    OP(random_erasing)                                                                                                 \
     OP(resize)                                                                                                         \
     OP(resize_short)                                                                                                   \
     OP(resize_long)                                                                                                    \

@@ -117,6 +117,19 @@ int img_plan_resize_box(img_builder *b, const img_box *box, int64_t height, int6
     return img_plan_check_size(b, "resize");
 }
 
+/* ---- Flipping ---- */
+
+int img_plan_flip(img_builder *b, int across, int down) {
+    int status = IMG_OK;
+    if (b->stage->placed && (across || down))
+        status = begin_stage(b, b->stage->y.out, b->stage->x.out);
+    if (status != IMG_OK)
+        return status;
+    b->stage->x.flip ^= across;
+    b->stage->y.flip ^= down;
+    return IMG_OK;
+}
+
 /* ---- Colours ---- */
 
 int img_plan_change(img_builder *b, const img_change *change) {
@@ -126,6 +139,7 @@ int img_plan_change(img_builder *b, const img_change *change) {
     }
     b->plan->changes[b->plan->change_count++] = *change;
     b->stage->change_count++;
+    b->stage->placed |= change->apply_at != NULL;
     return IMG_OK;
 }
 
@@ -253,7 +267,7 @@ int img_make_plan(const img_program *program, int64_t height, int64_t width, uin
         return IMG_TOO_LARGE;
     }
     img_builder b = {.plan = plan, .max_pixels = program->max_pixels, .alpha = program->mode == IMG_RGBA,
-                     .ids = program->mode == IMG_ID, .ignore = program->ignore, .message = message};
+                     .gray = program->mode == IMG_GRAY, .ids = program->mode == IMG_ID, .ignore = program->ignore, .message = message};
     plan->stage_count = plan->change_count = plan->table_count = plan->mix_count = plan->params_count = 0;
     int status = begin_stage(&b, height, width);
     if (status == IMG_OK)

@@ -12,6 +12,7 @@ struct img_builder {
     img_stage *stage; /* the present one */
     int64_t max_pixels;
     int alpha; /* the picture has an alpha channel */
+    int gray;  /* it has one channel, whose value is in all four bytes */
     int ids; /* its pixels are words; `ignore` is that of what it has no pixels for */
     uint32_t ignore;
     char *message;
@@ -34,6 +35,8 @@ int img_plan_check_size(const img_builder *b, const char *step);
 int img_plan_resize(img_builder *b, int64_t height, int64_t width, int filter);
 /* Resize a box of the picture, whose sides may lie between pixels, as Pillow does: the filter sees what is outside of it. */
 int img_plan_resize_box(img_builder *b, const img_box *box, int64_t height, int64_t width, int filter);
+/* Swap left and right, and top and bottom. */
+int img_plan_flip(img_builder *b, int across, int down);
 /* Change finished pixels by a function of them; the change is copied. */
 int img_plan_change(img_builder *b, const img_change *change);
 /* Change finished pixels by a table, which is joined with a table right before it. */

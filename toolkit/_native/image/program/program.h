@@ -47,6 +47,7 @@ struct img_op {
 
 typedef struct {
     img_chain steps;
+    img_chain tensor_steps; /* on results, whose dtype is a float one */
     img_layout layout;
     int64_t max_pixels, max_bytes;
     int32_t mode, exif, icc, fast, tolerant; /* icc: pictures with a profile are IMG_UNSUPPORTED */

@@ -71,6 +71,8 @@ static void put(const sink *to, int64_t i, const uint8_t *row) {
         const img_change *change = &to->changes[k];
         if (change->table != NULL)
             to->kernels->look_up((uint8_t *)row, width, change->table);
+        else if (change->apply_at != NULL)
+            change->apply_at((uint8_t *)row, width, i, change);
         else
             change->apply((uint8_t *)row, width, change);
     }

@@ -7,6 +7,7 @@
 #include "base.h"
 #include "markers.h"
 #include "rows.h"
+#include "tensor.h"
 #include "upright.h"
 
 int img_result_size(const img_program *program, img_scratch *scratch, int64_t height, int64_t width, uint64_t key,
@@ -79,7 +80,10 @@ int img_run_open(const img_program *program, img_scratch *scratch, const img_hea
         img_jpeg_again(scratch->jpeg);
         status = run_open(program, scratch, header, key, out, out_h, out_w, message);
     }
-    return status;
+    if (status != IMG_OK && status != IMG_CUT)
+        return status;
+    const int done = img_run_tensor_steps(program, scratch, key, out, out_h, out_w, message);
+    return done == IMG_OK ? status : done;
 }
 
 int img_run_jpeg(const img_program *program, img_scratch *scratch, const uint8_t *data, int64_t length, uint64_t key,
@@ -108,8 +112,8 @@ static int is_copy(const img_program *program, const img_stage *stage, int chann
            (!layout->chw || channels == 1);
 }
 
-int img_run_pixels(const img_program *program, img_scratch *scratch, const img_pixels *pixels, uint64_t key, void *out,
-                   int64_t out_h, int64_t out_w, char *message) {
+static int run_pixels(const img_program *program, img_scratch *scratch, const img_pixels *pixels, uint64_t key, void *out,
+                      int64_t out_h, int64_t out_w, char *message) {
     const img_plan *plan = &scratch->plan;
     int status = img_make_plan(program, pixels->height, pixels->width, key, &scratch->plan, message);
     img_axes a;
@@ -133,4 +137,10 @@ int img_run_pixels(const img_program *program, img_scratch *scratch, const img_p
                    .end = pixels->data + pixels->height * step_y,
                    .gray = program->mode == IMG_GRAY && channels != 1, .columns = a.x.last - a.x.first};
     return img_run_stages(program, &a, &from, scratch, out, out_h, out_w, message);
+}
+
+int img_run_pixels(const img_program *program, img_scratch *scratch, const img_pixels *pixels, uint64_t key, void *out,
+                   int64_t out_h, int64_t out_w, char *message) {
+    const int status = run_pixels(program, scratch, pixels, key, out, out_h, out_w, message);
+    return status == IMG_OK ? img_run_tensor_steps(program, scratch, key, out, out_h, out_w, message) : status;
 }

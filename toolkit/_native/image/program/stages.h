@@ -30,6 +30,11 @@ typedef struct {
     int mirrored, flip;     /* flip: of the result */
 } img_side;
 
+/* A part of a picture. */
+typedef struct {
+    int64_t top, left, height, width;
+} img_rectangle;
+
 /* What one pass over a picture finds, all zero before: whatever a change takes of it. */
 typedef union {
     int64_t sum;
@@ -43,7 +48,9 @@ typedef union {
 /* What becomes of the pixels of finished rows: a function of them, or a table, which may need a statistic first. */
 typedef struct img_change img_change;
 struct img_change {
-    void (*apply)(uint8_t *rgbx, int64_t count, const img_change *change); /* to a row, in place; NULL: the table */
+    void (*apply)(uint8_t *rgbx, int64_t count, const img_change *change); /* to a row, in place; NULL: one of those below */
+    /* The same, where it matters which row of the picture it is. */
+    void (*apply_at)(uint8_t *rgbx, int64_t count, int64_t y, const img_change *change);
     img_table *table; /* one of the plan's */
     /* Adds a row to the statistic; NULL where none is needed. Then the table is made of it. */
     void (*measure)(const uint8_t *rgbx, int64_t count, img_statistic *found);
@@ -51,6 +58,10 @@ struct img_change {
     float factor; /* of a blend */
     int32_t level; /* how far a hue is turned */
     const void *params; /* the op's, where it needs them */
+    int gray; /* the picture is gray: all four bytes of a pixel are to stay alike */
+    img_rectangle box; /* what is changed, for what changes a part */
+    float numbers[4]; /* whatever it drew, or worked out */
+    uint64_t key; /* for what it draws a pixel */
 };
 
 /* What makes a new picture of a whole one. */
@@ -71,6 +82,7 @@ typedef struct {
     int blank;              /* nothing of the picture is left, only the fill */
     uint32_t fill;          /* a pixel, where the picture has none */
     int alpha;              /* four channels: resized premultiplied */
+    int placed;             /* a change depends on where a pixel is */
     int64_t change_first, change_count;
     img_whole whole;        /* what is done then; apply is NULL where nothing is */
     const img_mix *mix;     /* or the stages of its chains, which come next, are run on it; NULL where there are none */

@@ -35,18 +35,19 @@ cdef class _Steps:
         ids: Its pixels are numbers that only steps take which move them.
         max_pixels: That a step may give a picture.
         first: What messages call the first step.
+        on_tensor: They are steps on results, not on pixels.
     """
 
     cdef img_chain chain
     cdef img_shape shape  # of a result
-    cdef bint random
+    cdef bint random, on_tensor
     cdef bint in_mix  # while the chains of one are filled
     cdef list blocks
     cdef int64_t max_pixels
     cdef bint ids
 
-    def __cinit__(self, tuple given, int channels, bint ids, int64_t max_pixels, int first):
-        self.blocks, self.max_pixels, self.ids = [], max_pixels, ids
+    def __cinit__(self, tuple given, int channels, bint ids, int64_t max_pixels, int first, bint on_tensor):
+        self.blocks, self.max_pixels, self.ids, self.on_tensor = [], max_pixels, ids, on_tensor
         self.shape.channels = channels
         count = self._add(&self.chain, given, "", first, 0, &self.shape)
         if count > MAX_OPS:
@@ -85,12 +86,16 @@ cdef class _Steps:
         op.kind = img_find_op_kind(name.encode())
         if op.kind == NULL:
             raise ValueError(f"{where}: no step is called {name!r}: there are {', '.join(op_table())}, maybe, one_of, mix")
+        if self.on_tensor and op.kind.on_tensor == NULL:
+            raise ValueError(f"{where} ({name}) is a step on pixels alone")
         try:
             _fill_op(op, <uint8_t *>self._take(op.kind.params_size), fields)
         except ValueError as error:
             raise ValueError(f"{where} ({name}): {error}") from error
         if self.ids and (fields.get("filter", "nearest") != "nearest" or not (op.kind.form == IMG_AXIS or op.kind.moves)):
             raise ValueError(f"{where} ({name}): it mixes pixels, and ids may only be moved")
+        if self.on_tensor and op.level.deviation > 0:
+            raise ValueError(f"{where} ({name}): a level is drawn for pixels alone")
         self.random |= op.kind.draws and not _is_fixed(op)
         if op.kind.follow != NULL:
             op.kind.follow(op.params, shape)
@@ -138,6 +143,8 @@ cdef class _Steps:
             raise ValueError(f"{where}: branches lie within each other more than {MAX_DEPTH} deep")
         if self.ids:
             raise ValueError(f"{where}: it mixes pixels, and ids may only be moved")
+        if self.on_tensor:
+            raise ValueError(f"{where} is for pixels alone")
         if self.in_mix:
             raise ValueError(f"{where}: a mix can't lie in another mix")
         try:

@@ -35,6 +35,7 @@ static void make_gray(uint8_t *rgbx, int64_t count, const img_change *change) { 
 static int plan_grayscale(img_builder *b, const void *params, uint64_t key) {
     const img_change change = {.apply = make_gray};
     b->alpha = 0; /* of the result, gray or not */
+    b->gray |= ((const grayscale *)params)->channels == 1;
     return img_draw_whether(key, ((const grayscale *)params)->p) ? img_plan_change(b, &change) : IMG_OK;
 }
 

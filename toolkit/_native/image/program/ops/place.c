@@ -126,15 +126,13 @@ static const img_field flip_fields[] = {
 };
 
 static int plan_hflip(img_builder *b, const void *params, uint64_t key) {
-    b->stage->x.flip ^= img_draw(key, 0) < ((const flip *)params)->p;
-    return IMG_OK;
+    return img_plan_flip(b, img_draw(key, 0) < ((const flip *)params)->p, 0);
 }
 
 IMG_DEFINE_OP(hflip, IMG_AXIS, flip, flip_fields, .draws = 1, .plan = plan_hflip);
 
 static int plan_vflip(img_builder *b, const void *params, uint64_t key) {
-    b->stage->y.flip ^= img_draw(key, 0) < ((const flip *)params)->p;
-    return IMG_OK;
+    return img_plan_flip(b, 0, img_draw(key, 0) < ((const flip *)params)->p);
 }
 
 IMG_DEFINE_OP(vflip, IMG_AXIS, flip, flip_fields, .draws = 1, .plan = plan_vflip);
