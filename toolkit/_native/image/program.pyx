@@ -38,15 +38,6 @@ MAX_PIXELS = IMG_MAX_PIXELS  # of a picture, whatever `max_pixels` allows
 MAX_SCANS = IMG_MAX_SCANS  # of a JPEG; more are CORRUPT
 
 _MODES = {"rgb": (IMG_RGB, 3), "gray": (IMG_GRAY, 1), "rgba": (IMG_RGBA, 4), "id": (IMG_ID, 1)}
-# bfloat16 has no numpy dtype: its bits are handed out as uint16.
-_DTYPES = {
-    "uint8": (IMG_U8, np.uint8), "int16": (IMG_I16, np.int16), "uint16": (IMG_U16, np.uint16),
-    "int32": (IMG_I32, np.int32), "uint32": (IMG_U32, np.uint32), "int64": (IMG_I64, np.int64),
-    "uint64": (IMG_U64, np.uint64), "float16": (IMG_F16, np.float16), "bfloat16": (IMG_BF16, np.uint16),
-    "float32": (IMG_F32, np.float32), "float64": (IMG_F64, np.float64),
-}
-DTYPES = tuple(_DTYPES)
-FLOATS = ("float16", "bfloat16", "float32", "float64")  # of which results can be changed in their batch
 
 if img_choose_kernels(b"") != 0:
     raise ImportError("toolkit._native.image.program: no set of loops runs on this machine")

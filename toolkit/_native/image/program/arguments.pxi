@@ -1,5 +1,15 @@
 """Checks of what a program is made with; included in program.pyx."""
 
+# bfloat16 has no numpy dtype: its bits are handed out as uint16.
+_DTYPES = {
+    "uint8": (IMG_U8, np.uint8), "int16": (IMG_I16, np.int16), "uint16": (IMG_U16, np.uint16),
+    "int32": (IMG_I32, np.int32), "uint32": (IMG_U32, np.uint32), "int64": (IMG_I64, np.int64),
+    "uint64": (IMG_U64, np.uint64), "float16": (IMG_F16, np.float16), "bfloat16": (IMG_BF16, np.uint16),
+    "float32": (IMG_F32, np.float32), "float64": (IMG_F64, np.float64),
+}
+DTYPES = tuple(_DTYPES)
+FLOATS = ("float16", "bfloat16", "float32", "float64")  # of which results can be changed in their batch
+
 
 def _one_of(known, name, what):
     if name not in known:

@@ -267,7 +267,8 @@ int img_make_plan(const img_program *program, int64_t height, int64_t width, uin
         return IMG_TOO_LARGE;
     }
     img_builder b = {.plan = plan, .max_pixels = program->max_pixels, .alpha = program->mode == IMG_RGBA,
-                     .gray = program->mode == IMG_GRAY, .ids = program->mode == IMG_ID, .ignore = program->ignore, .message = message};
+                     .gray = program->mode == IMG_GRAY, .ids = program->mode == IMG_ID, .ignore = program->ignore,
+                     .message = message};
     plan->stage_count = plan->change_count = plan->table_count = plan->mix_count = plan->params_count = 0;
     int status = begin_stage(&b, height, width);
     if (status == IMG_OK)
