@@ -23,88 +23,22 @@ import dataclasses
 import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from epochs import Case, Clock, Runner, Side, side_of, take_turns, work
 from image_sides import MEAN, SIDES, STD, decode_floor
 from photo_task import EXTENSIONS, prepare, read_files
-from turns import BenchmarkError, command_line, environment, in_turns, reason, show, worker_command
+from turns import BenchmarkError, command_line, in_turns, show
 
 __all__ = ["Case", "Side", "measure"]
 
 CASES = ("eval", "train", "large", "threads")
-COMPARED = 128  # photographs whose outputs are compared
 LARGE_COUNT, LARGE_WIDTH, LARGE_HEIGHT, LARGE_QUALITY = 60, 3000, 2000, 90
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Side:
-    """One of the things compared.
-
-    Attributes:
-        key: As in SIDES, or floor, two_threads, two_processes.
-        name: With its version.
-        rates: Photographs a second, one for each repeat.
-        cpu_rates: Photographs a second of CPU time, of all threads: what a busy machine spoils less.
-        mean_difference: To toolkit's exact output, of 255; None where outputs are not compared.
-    """
-
-    key: str
-    name: str
-    rates: tuple[float, ...]
-    cpu_rates: tuple[float, ...]
-    mean_difference: float | None = None
-
-    @property
-    def rate(self) -> float:
-        """Median."""
-        return statistics.median(self.rates)
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Case:
-    """What one case found.
-
-    Attributes:
-        name: One of CASES.
-        photographs: How many were in each epoch.
-        mean_bytes: Of a file.
-        sides: The first is what the others are compared with.
-    """
-
-    name: str
-    photographs: int
-    mean_bytes: float
-    sides: tuple[Side, ...]
-
-    def ratios(self, side: Side) -> list[float]:
-        """Return the first side's rate by that of another, for each repeat."""
-        return [ours / theirs for ours, theirs in zip(self.sides[0].rates, side.rates, strict=True)]
-
-    def cpu_ratios(self, side: Side) -> list[float]:
-        """Return the same of the rates by CPU time."""
-        return [ours / theirs for ours, theirs in zip(self.sides[0].cpu_rates, side.cpu_rates, strict=True)]
-
-    def lines(self) -> Iterator[str]:
-        """Yield the table."""
-        yield f"{self.name}: {self.photographs} photographs, mean {self.mean_bytes:.0f} bytes"
-        width = max(len(side.name) for side in self.sides)
-        head = f"{self.sides[0].key} / it [min .. max]"
-        yield f"{'':{width}}  photos/s  [min .. max]          {head:24}  by CPU time         mean difference (of 255)"
-        for side in self.sides:
-            spread = f"[{min(side.rates):.1f} .. {max(side.rates):.1f}]"
-            ratio, cpu_ratio = (
-                f"{statistics.median(ratios):.2f} [{min(ratios):.2f} .. {max(ratios):.2f}]"
-                for ratios in (self.ratios(side), self.cpu_ratios(side))
-            )
-            differs = "" if side.mean_difference is None else f"{side.mean_difference:.3f}"
-            yield f"{side.name:{width}}  {side.rate:8.1f}  {spread:20}  {ratio:24}  {cpu_ratio:18}  {differs}".rstrip()
 
 
 def measure(
@@ -132,7 +66,7 @@ def measure(
             content = json.loads(task.read_text(encoding="utf-8"))
             content |= {"case": case, "threads": 1, "source": str(Path(work, "source"))}
             task.write_text(json.dumps(content), encoding="utf-8")
-            runner = _Runner(task, peer_path, library_path)
+            runner = Runner(__file__, task, peer_path, library_path, ("exact", "fast"), "dataio_plain")
             read_files((*files, *Path(work, "dataset").rglob("*")))
             sides = _threads(runner, repeats) if case == "threads" else _in_turns(runner, repeats)
             size = statistics.mean(file.stat().st_size for file in files)
@@ -162,67 +96,17 @@ def _make_large(folder: Path, out: Path, count: int) -> Path:
     return out
 
 
-# --- processes -----------------------------------------------------------------------------------------------------
-
-
-@dataclasses.dataclass(frozen=True)
-class _Runner:
-    """Runs sides of a task in processes of their own."""
-
-    task: Path
-    peer_path: str | None
-    library_path: str | None
-
-    def start(
-        self, key: str, cpus: Sequence[int], threads: int = 1, outputs: Path | None = None
-    ) -> subprocess.Popen[str]:
-        paths = [str(Path(__file__).parents[1])]
-        if self.peer_path and key not in ("exact", "fast"):
-            paths.append(str(Path(self.peer_path).resolve()))
-        env = environment(*paths, OMP_NUM_THREADS="1")
-        if self.library_path and key != "dataio_plain":
-            env["LD_LIBRARY_PATH"] = self.library_path
-        command = worker_command(__file__, self.task, key, ",".join(map(str, cpus)), threads, outputs or "")
-        return subprocess.Popen(
-            command, text=True, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        )
-
-    def finish(self, key: str, process: subprocess.Popen[str]) -> dict[str, Any]:
-        out, error = process.communicate("go\n")
-        if process.returncode != 0:
-            raise BenchmarkError(f"{key}: {reason(error, process.returncode)}")
-        return dict(json.loads(out.splitlines()[-1]))
-
-    def run(self, key: str, cpus: Sequence[int], threads: int = 1, outputs: Path | None = None) -> dict[str, Any]:
-        return self.finish(key, self.start(key, cpus, threads, outputs))
-
-
-def _in_turns(runner: _Runner, repeats: int) -> list[Side]:
-    """Measure every side that runs at all; each repeat begins with another one."""
-    cpu = [max(os.sched_getaffinity(0))]
-    runs: dict[str, list[dict[str, Any]]] = {}
+def _in_turns(runner: Runner, repeats: int) -> list[Side]:
     outputs = runner.task.parent / "outputs"
     outputs.mkdir()
-    for key in SIDES:
-        try:
-            runner.run(key, cpu, outputs=outputs / f"{key}.npy")
-            runs[key] = []
-        except BenchmarkError as error:
-            if key == "exact":
-                raise
-            print(f"image_pipeline: {error}: left out", file=sys.stderr)
-    for repeat, order in enumerate(in_turns(runs, repeats)):
-        for key in order:
-            runs[key].append(runner.run(key, cpu))
-        said = ", ".join(f"{key} {found[-1]['rate']:.0f}" for key, found in runs.items())
-        print(f"image_pipeline: repeat {repeat + 1} of {repeats}, photos/s: {said}", file=sys.stderr)
+    runs = take_turns(runner, SIDES, repeats, outputs)
     random = json.loads(runner.task.read_text(encoding="utf-8"))["case"] == "train"
     sides = [
-        _side(key, found[0]["name"], found, None if random else _difference(outputs, key))
+        side_of(key, found[0]["name"], found, None if random else _difference(outputs, key))
         for key, found in runs.items()
     ]
     floors = [run["floor"] for run in runs["exact"]]
-    return [*sides, _side("floor", "floor: libjpeg-turbo at 1/8", floors)]
+    return [*sides, side_of("floor", "floor: libjpeg-turbo at 1/8", floors)]
 
 
 def _difference(outputs: Path, key: str) -> float:
@@ -235,7 +119,7 @@ def _difference(outputs: Path, key: str) -> float:
     return float(np.abs(pixels(key) - pixels("exact")).mean())
 
 
-def _threads(runner: _Runner, repeats: int) -> list[Side]:
+def _threads(runner: Runner, repeats: int) -> list[Side]:
     """Measure two threads against two processes that run at the same time."""
     cpus = sorted(os.sched_getaffinity(0))[-2:]
     if len(cpus) < 2:
@@ -263,64 +147,21 @@ def _threads(runner: _Runner, repeats: int) -> list[Side]:
             file=sys.stderr,
         )
     return [
-        _side("two_threads", "toolkit, two threads", together),
-        _side("two_processes", "toolkit, two processes together", apart),
-        _side("exact", "toolkit, one thread", alone),
+        side_of("two_threads", "toolkit, two threads", together),
+        side_of("two_processes", "toolkit, two processes together", apart),
+        side_of("exact", "toolkit, one thread", alone),
     ]
 
 
-def _side(key: str, name: str, runs: Sequence[dict[str, Any]], difference: float | None = None) -> Side:
-    return Side(
-        key=key,
-        name=name,
-        rates=tuple(run["rate"] for run in runs),
-        cpu_rates=tuple(run["cpu_rate"] for run in runs),
-        mean_difference=difference,
-    )
-
-
 def _work(task_file: str, key: str, cpus: str, threads: str, outputs: str) -> int:
-    """Run one side, once a line has come, and print what came out as JSON; or write its first outputs."""
-    os.sched_setaffinity(0, {int(cpu) for cpu in cpus.split(",")})
-    task = json.loads(Path(task_file).read_text(encoding="utf-8")) | {"threads": int(threads)}
-    try:
-        name, batches = SIDES[key](task)
-    except ImportError as error:
-        raise BenchmarkError(str(error)) from error
-    print("ready", flush=True)
-    sys.stdin.readline()
-    if outputs:
-        kept: list[Any] = []
-        for batch in batches:
-            kept.append(np.array(batch))
-            if sum(map(len, kept)) >= COMPARED:
-                break
-        np.save(outputs, np.concatenate(kept)[:COMPARED])
-        print(json.dumps({"name": name}))
-        return 0
-    samples, clock = 0, _Clock()
-    for batch in batches:
-        samples += len(batch)
-    found = {"name": name, **clock.rates(samples)}
-    if samples != len(task["files"]):
-        raise BenchmarkError(f"{name} gave {samples} of {len(task['files'])} photographs")
-    if key == "exact":
-        clock = _Clock()
+    """Run one side, and print what came out as JSON; or write its first outputs."""
+    found, task = work(SIDES, task_file, key, cpus, threads, outputs)
+    if key == "exact" and not outputs:
+        clock = Clock()
         decode_floor(task["files"])
-        found["floor"] = clock.rates(samples)
+        found["floor"] = clock.rates(len(task["files"]))
     print(json.dumps(found))
     return 0
-
-
-class _Clock:
-    """Counts from when it is made."""
-
-    def __init__(self) -> None:
-        self._wall, self._cpu = time.perf_counter(), time.process_time()
-
-    def rates(self, samples: int) -> dict[str, float]:
-        wall, cpu = time.perf_counter() - self._wall, time.process_time() - self._cpu
-        return {"rate": samples / wall, "cpu_rate": samples / cpu}
 
 
 def main(argv: Sequence[str] | None = None) -> int:

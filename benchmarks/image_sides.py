@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from turns import BenchmarkError
 
-__all__ = ["SIDES", "decode_floor"]
+__all__ = ["SIDES", "decode_floor", "photographs_of_torchvision", "runs_libturbojpeg"]
 
 BATCH_SIZE = 64
 RESIZE, CROP = 256, 224
@@ -61,7 +61,7 @@ def _dataio(task: Task) -> tuple[str, Batches]:
             for batch in loader:
                 yield batch["image"]
 
-    turbo = any("libturbojpeg" in line for line in _maps()) or _loads("libturbojpeg.so.0")
+    turbo = runs_libturbojpeg()
     return f"dataio-rs {_version('dataio-rs')} {'with' if turbo else 'without'} libturbojpeg", batches()
 
 
@@ -79,6 +79,17 @@ def _mlx(task: Task) -> tuple[str, Batches]:
 
 
 def _torchvision(task: Task) -> tuple[str, Batches]:
+    def steps(v2: Any, torch: Any) -> list[Any]:
+        size: list[Any] = [v2.Resize(RESIZE), v2.CenterCrop(CROP)]
+        if task["case"] == "train":
+            size = [v2.RandomResizedCrop(CROP, SCALE, RATIO), v2.RandomHorizontalFlip()]
+        return [*size, v2.PILToTensor(), v2.ToDtype(torch.float32, scale=True), v2.Normalize(MEAN, STD)]
+
+    return photographs_of_torchvision(task, steps)
+
+
+def photographs_of_torchvision(task: Task, steps: Callable[[Any, Any], list[Any]]) -> tuple[str, Batches]:
+    """Return torchvision's ImageFolder with the transforms that steps(v2, torch) gives, by its name."""
     import PIL
     import torch
 
@@ -90,11 +101,7 @@ def _torchvision(task: Task) -> tuple[str, Batches]:
     from torchvision.datasets import ImageFolder, folder
     from torchvision.transforms import v2
 
-    size: list[Any] = [v2.Resize(RESIZE), v2.CenterCrop(CROP)]
-    if task["case"] == "train":
-        size = [v2.RandomResizedCrop(CROP, SCALE, RATIO), v2.RandomHorizontalFlip()]
-    finish = [v2.PILToTensor(), v2.ToDtype(torch.float32, scale=True), v2.Normalize(MEAN, STD)]
-    dataset = ImageFolder(task["source"], v2.Compose([*size, *finish]), loader=folder.pil_loader)
+    dataset = ImageFolder(task["source"], v2.Compose(steps(v2, torch)), loader=folder.pil_loader)
     behind = {os.path.realpath(path): number for number, (path, _) in enumerate(dataset.samples)}
     order = [behind[file] for file in task["files"]]
     loader = torch.utils.data.DataLoader(dataset, BATCH_SIZE, sampler=order, num_workers=0)
@@ -141,6 +148,11 @@ def decode_floor(files: list[str]) -> None:
 
 def _version(distribution: str) -> str:
     return importlib.metadata.version(distribution)
+
+
+def runs_libturbojpeg() -> bool:
+    """Say whether dataio-rs finds its faster decoder."""
+    return any("libturbojpeg" in line for line in _maps()) or _loads("libturbojpeg.so.0")
 
 
 def _maps() -> list[str]:
