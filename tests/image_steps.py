@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from toolkit.pipelines.cast import Cast
-from toolkit.pipelines.image.channels import Grayscale
+from toolkit.pipelines.image.channels import ChannelDrop, ChannelShuffle, ColorTemperature, Grayscale
 from toolkit.pipelines.image.colour import Brightness, ColorJitter, Contrast, Saturation, Sharpness
 from toolkit.pipelines.image.decode_step import Accuracy, DecodeImage, Mode, Truncated
 from toolkit.pipelines.image.erasing import Erasing, RandomErasing
@@ -24,7 +24,7 @@ from toolkit.pipelines.image.geometry import (
     VFlip,
 )
 from toolkit.pipelines.image.image_step import ImageStep
-from toolkit.pipelines.image.tone import Autocontrast, Equalize, Invert, Posterize, Solarize, SolarizeAdd
+from toolkit.pipelines.image.tone import Autocontrast, Equalize, Gamma, Invert, Lut, Posterize, Solarize, SolarizeAdd
 from toolkit.pipelines.image.warps import Rotate, ShearX, ShearY, Take, TranslateX, TranslateY, Unit
 from toolkit.pipelines.state import Layout
 
@@ -34,7 +34,10 @@ __all__ = [
     "Brightness",
     "Cast",
     "CenterCrop",
+    "ChannelDrop",
+    "ChannelShuffle",
     "ColorJitter",
+    "ColorTemperature",
     "Contain",
     "Contrast",
     "Cover",
@@ -43,12 +46,14 @@ __all__ = [
     "Equalize",
     "Erasing",
     "Filter",
+    "Gamma",
     "GaussianBlur",
     "Grayscale",
     "HFlip",
     "ImageStep",
     "Invert",
     "Layout",
+    "Lut",
     "MedianBlur",
     "Mode",
     "MotionBlur",

@@ -9,15 +9,16 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import filters_oracle
 import image_steps as steps
 import numpy as np
+import tone_oracle
 import warp_oracle
 import xxhash
-from PIL import Image, ImageEnhance, ImageOps
+from PIL import Image, ImageOps
 from pillow_resample import Box, resize, resize_rgba
 from variates_oracle import mix
 
@@ -125,7 +126,7 @@ def _apply(image: Image.Image, step: Step, u: Draws) -> Image.Image:
         case steps.ColorJitter():
             return _jitter(image, step, u)
         case steps.Grayscale(channels, p):
-            gray = to_gray(image)
+            gray = tone_oracle.to_gray(image)
             if u[0] >= p:
                 return image.convert("RGB")
             return gray if channels == 1 else Image.merge("RGB", (gray, gray, gray))
@@ -133,23 +134,8 @@ def _apply(image: Image.Image, step: Step, u: Draws) -> Image.Image:
             return filters_oracle.apply(image, step, u)
         case steps.ShearX() | steps.ShearY() | steps.TranslateX() | steps.TranslateY() | steps.Rotate():
             return warp_oracle.apply(image, step, u)
-        case steps.Brightness() | steps.Contrast() | steps.Saturation():
-            factor = _drawn(step.factor, u)
-            factor = 2 - factor if step.mirror and u[2] < 0.5 else factor
-            which = (steps.Brightness, steps.Contrast, steps.Saturation).index(type(step))
-            return _enhance(image, which, factor) if u[0] < step.p else image
-        case steps.Posterize(bits, p):
-            return _on_colours(image, ImageOps.posterize, _drawn(bits, u)) if u[0] < p else image
-        case steps.Solarize(threshold, p):
-            return _on_colours(image, ImageOps.solarize, _drawn(threshold, u)) if u[0] < p else image
-        case steps.SolarizeAdd(add, threshold, p):
-            return _on_colours(image, _solarize_add, _drawn(add, u), threshold) if u[0] < p else image
-        case steps.Invert(p):
-            return _on_colours(image, ImageOps.invert) if u[0] < p else image
-        case steps.Equalize(p):
-            return _on_colours(image, ImageOps.equalize) if u[0] < p else image
-        case steps.Autocontrast(cutoff, p):
-            return _on_colours(image, ImageOps.autocontrast, cutoff) if u[0] < p else image
+        case _ if isinstance(step, tone_oracle.TONES):
+            return tone_oracle.apply(image, step, u)
         case _:
             raise AssertionError(step)
 
@@ -220,56 +206,8 @@ def _jitter(image: Image.Image, step: steps.ColorJitter, u: Draws) -> Image.Imag
         if span is None:
             continue
         factor = span[0] + (span[1] - span[0]) * u[which]
-        image = turn_hue(image, factor) if which == 3 else _enhance(image, which, factor)
+        image = turn_hue(image, factor) if which == 3 else tone_oracle.enhance(image, which, factor)
     return image
-
-
-def _enhance(image: Image.Image, which: int, factor: float) -> Image.Image:
-    """ImageEnhance.Brightness, Contrast or Color."""
-    if which == 0:
-        return ImageEnhance.Brightness(image).enhance(factor)
-    if which == 1:
-        mean = int(float(np.asarray(to_gray(image)).mean(dtype=np.float64)) + 0.5)
-        return _blend(Image.new("L", image.size, mean), image, factor)
-    return _blend(to_gray(image), image, factor)
-
-
-def _drawn(value: Any, u: Draws) -> Any:
-    """A field that is one value or a range of them, by draw 1."""
-    if not isinstance(value, tuple):
-        return value
-    low, high = value
-    return low + int(u[1] * (high - low + 1)) if isinstance(low, int) else low + (high - low) * u[1]
-
-
-def _on_colours(image: Image.Image, change: Callable[..., Image.Image], *args: Any) -> Image.Image:
-    """What is changed but for alpha."""
-    if image.mode != "RGBA":
-        return change(image, *args)
-    made = change(image.convert("RGB"), *args)
-    made.putalpha(image.getchannel("A"))
-    return made
-
-
-def _solarize_add(image: Image.Image, add: int, threshold: float) -> Image.Image:
-    """timm's."""
-    table = [max(0, min(255, value + add)) if value < threshold else value for value in range(256)]
-    return image.point(table * len(image.getbands()))
-
-
-def to_gray(image: Image.Image) -> Image.Image:
-    """Pillow's convert("L"), spelled out: that of Pillow-SIMD is, now and then, one level from it."""
-    if image.mode == "L":
-        return image
-    total = np.asarray(image)[:, :, :3].astype(np.int64) @ np.array([19595, 38470, 7471]) + 0x8000
-    return Image.fromarray((total >> 16).astype(np.uint8))
-
-
-def _blend(start: Image.Image, image: Image.Image, factor: float) -> Image.Image:
-    start = start.convert(image.mode)
-    if image.mode == "RGBA":
-        start.putalpha(image.getchannel("A"))
-    return Image.blend(start, image, factor)
 
 
 def turn_hue(image: Image.Image, factor: float) -> Image.Image:
@@ -302,15 +240,7 @@ OPS = {
     "color_jitter": steps.ColorJitter,
     "grayscale": steps.Grayscale,
     "sharpness": steps.Sharpness,
-    "brightness": steps.Brightness,
-    "contrast": steps.Contrast,
-    "saturation": steps.Saturation,
-    "posterize": steps.Posterize,
-    "solarize": steps.Solarize,
-    "solarize_add": steps.SolarizeAdd,
-    "invert": steps.Invert,
-    "equalize": steps.Equalize,
-    "autocontrast": steps.Autocontrast,
+    **{kind.word: kind for kind in tone_oracle.TONES},
 }
 
 

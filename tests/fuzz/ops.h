@@ -5,7 +5,7 @@
 #include "image/program/ops.h"
 #include "image/program/program.h"
 
-#define OP_PARAMS 32 /* numbers of a step's parameters, at most */
+#define OP_PARAMS 800 /* numbers of a step's parameters, at most */
 
 /* Make `op` the step called `name`, all of whose fields are integers: `values`, in the order of its table. */
 static inline void make_op(img_op *op, const char *name, int64_t *params, const int64_t *values)

@@ -535,6 +535,30 @@ class Words(ABC):
             name: What it draws by, in place of its number among those that have no name.
         """
 
+    def gamma(
+        self, gamma: float | tuple[float, float], gain: float = 1.0, *, p: float = 1.0, name: str | None = None
+    ) -> Self:
+        """Bend values by a power: torchvision's adjust_gamma, floor(255.999 * gain * (value / 255)^gamma), 255 at most.
+
+        It happens when u0 < p, with gamma = low + (high - low) * u1.
+
+        Args:
+            gamma: The exponent, or (low, high) to draw it from; above 1 it makes shadows darker.
+            gain: What the result is multiplied by.
+            p: The probability.
+            name: What it draws by, in place of its number among those that have no name.
+        """
+
+    def lut(self, table: Sequence[int] | Sequence[Sequence[int]], *, p: float = 1.0, name: str | None = None) -> Self:
+        """Look each value up in a table: PIL's Image.point. It happens when u0 < p.
+
+        Args:
+            table: What becomes of values 0 to 255: 256 ints, or three times 256 for red, green and blue; a numpy
+                array will do.
+            p: The probability.
+            name: What it draws by, in place of its number among those that have no name.
+        """
+
     def grayscale(self, *, channels: int = 1, p: float = 1.0, name: str | None = None) -> Self:
         """Make it gray, in 1 or 3 equal channels: PIL's L of an RGB image, torchvision's RandomGrayscale.
 
@@ -543,6 +567,50 @@ class Words(ABC):
         Args:
             channels: 1, or 3 equal ones.
             p: The probability; below 1 only with 3 channels, which colour pictures have, too.
+            name: What it draws by, in place of its number among those that have no name.
+        """
+
+    def channel_shuffle(self, p: float = 1.0, *, name: str | None = None) -> Self:
+        """Put red, green and blue in another order: torchvision's RandomChannelPermutation. Alpha stays.
+
+        It happens when u0 < p, by permutation number floor(u1 * 6) in itertools.permutations' order; the first
+        changes nothing. Channel i becomes what channel permutation[i] was.
+
+        Args:
+            p: The probability.
+            name: What it draws by, in place of its number among those that have no name.
+        """
+
+    def channel_drop(
+        self, channels: int | tuple[int, int] = 1, *, fill: int = 0, p: float = 1.0, name: str | None = None
+    ) -> Self:
+        """Fill one or two of red, green and blue: the ChannelDropout of albumentations. Alpha stays.
+
+        It happens when u0 < p, to low + floor(u1 * (high - low + 1)) channels: choice number floor(u2 * 3) of that
+        many, in itertools.combinations' order.
+
+        Args:
+            channels: How many, 1 or 2, or (1, 2) to draw from.
+            fill: Their value.
+            p: The probability.
+            name: What it draws by, in place of its number among those that have no name.
+        """
+
+    def color_temperature(
+        self, kelvin: float | tuple[float, float], *, p: float = 1.0, name: str | None = None
+    ) -> Self:
+        """Light the picture by a black body: value * c / 255, rounded, c being the body's red, green or blue.
+
+        With t = kelvin / 100, red is 255 up to t = 66, then 329.698727446 * (t - 60)^-0.1332047592; green is
+        99.4708025861 * ln t - 161.1195681661 up to 66, then 288.1221695283 * (t - 60)^-0.0755148492; blue is 0 up to
+        19, then 138.5177312231 * ln(t - 10) - 305.0447927307, and 255 from 66 on; all within 0 to 255. This is Tanner
+        Helland's fit (tannerhelland.com, 2012) to Mitchell Charity's table of black bodies in sRGB. Alpha stays.
+
+        It happens when u0 < p, with kelvin = low + (high - low) * u1.
+
+        Args:
+            kelvin: 1000 (red) to 40000 (blue), or (low, high) to draw from; 6600 changes next to nothing.
+            p: The probability.
             name: What it draws by, in place of its number among those that have no name.
         """
 

@@ -159,6 +159,7 @@ filters = st.sampled_from(FILTERS)
 chances = st.sampled_from([0.0, 0.5, 1.0])
 ranges = st.sampled_from([None, (0.5, 1.5), (0.0, 0.0), (1.0, 1.0)])
 factors = st.sampled_from([0.0, 0.4, 1.0, 1.9, (0.1, 1.9)])
+OF_COLOURS = (steps.Grayscale, steps.ChannelShuffle, steps.ChannelDrop, steps.ColorTemperature)
 any_step = st.one_of(
     st.builds(steps.Resize, sides, sides, filters),
     st.builds(steps.ResizeShort, sides, filters),
@@ -188,6 +189,11 @@ any_step = st.one_of(
     st.builds(steps.SolarizeAdd, st.sampled_from([-40, 110, (0, 110)]), st.sampled_from([0.0, 128.0, 256.0]), chances),
     st.builds(steps.Invert, chances),
     st.builds(steps.Equalize, chances),
+    st.builds(steps.Gamma, st.sampled_from([0.0, 2.2, (0.5, 2.0)]), st.sampled_from([0.8, 1.0, 1.5]), chances),
+    st.builds(steps.Lut, st.sampled_from([tuple(range(0, 256))[::-1]]), chances),
+    st.builds(steps.ChannelShuffle, chances),
+    st.builds(steps.ChannelDrop, st.sampled_from([1, 2, (1, 2)]), st.sampled_from([0, 99]), chances),
+    st.builds(steps.ColorTemperature, st.sampled_from([1000.0, 5000.0, (1000.0, 40000.0)]), chances),
     st.builds(steps.Autocontrast, st.sampled_from([(0.0, 0.0), (5.0, 20.0)]), chances),
 )
 
@@ -202,5 +208,5 @@ any_step = st.one_of(
 )
 def test_any_mix_of_steps(chain: list[Any], mode: str, width: int, height: int, key: int) -> None:
     if mode != "RGB":
-        chain = [step for step in chain if not isinstance(step, steps.Grayscale)]
+        chain = [step for step in chain if not isinstance(step, OF_COLOURS)]
     check(chain, mode, width, height, key)

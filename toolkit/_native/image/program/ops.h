@@ -43,6 +43,11 @@
     OP(invert)                                                                                                         \
     OP(equalize)                                                                                                       \
     OP(autocontrast)                                                                                                   \
+    OP(gamma)                                                                                                          \
+    OP(lut)                                                                                                            \
+    OP(channel_shuffle)                                                                                                \
+    OP(channel_drop)                                                                                                   \
+    OP(color_temperature)                                                                                              \
     OP(grayscale)                                                                                                      \
     OP(sharpness)                                                                                                      \
     OP(gaussian_blur)                                                                                                  \

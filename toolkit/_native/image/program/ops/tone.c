@@ -1,5 +1,6 @@
-/* Steps that change each value by a table made of their parameters: PIL's ImageOps.posterize, solarize and invert, and
- * timm's solarize_add. All channels have one table; alpha stays. */
+/* Steps that change each value by a table made of their parameters: PIL's ImageOps.posterize, solarize and invert, timm's
+ * solarize_add, torchvision's adjust_gamma, and any table. Alpha stays. */
+#include <math.h>
 #include <string.h>
 
 #include "image/program/draws.h"
@@ -137,3 +138,62 @@ static int plan_invert(img_builder *b, const void *params, uint64_t key) {
 }
 
 IMG_DEFINE_OP(invert, IMG_POINT, invert, invert_fields, .draws = 1, .fixed = is_invert_fixed, .plan = plan_invert);
+
+/* ---- gamma ---- */
+
+typedef struct {
+    img_range gamma;
+    double gain, p;
+} gamma_params;
+
+static const img_field gamma_fields[] = {
+    IMG_RANGE_FIELD(gamma_params, gamma, 0.0, 1e3),
+    IMG_NUMBER_FIELD(gamma_params, gain, 0.0, 1e3),
+    IMG_NUMBER_FIELD(gamma_params, p, 0.0, 1.0),
+    IMG_NO_FIELD,
+};
+
+static int is_gamma_fixed(const void *params) {
+    const gamma_params *by = params;
+    return by->p == 1.0 && is_one(&by->gamma);
+}
+
+static int plan_gamma(img_builder *b, const void *params, uint64_t key) {
+    const gamma_params *by = params;
+    if (!img_draw_whether(key, by->p))
+        return IMG_OK;
+    const double gamma = img_draw_range(key, 1, &by->gamma);
+    img_table table;
+    for (int v = 0; v < 256; v++) {
+        const double value = (255 + 1 - 1e-3) * by->gain * pow(v / 255.0, gamma); /* as torchvision writes it */
+        table.of[0][v] = (uint8_t)(value > 255.0 ? 255.0 : value);
+    }
+    return plan_for_all(b, &table);
+}
+
+IMG_DEFINE_OP(gamma, IMG_POINT, gamma_params, gamma_fields, .draws = 1, .fixed = is_gamma_fixed, .plan = plan_gamma);
+
+/* ---- lut ---- */
+
+typedef struct {
+    double table[3 * 256]; /* of red, of green and of blue */
+    double p;
+} lut;
+
+static const img_field lut_fields[] = {
+    IMG_NUMBERS_FIELD(lut, table, 0.0, 255.0),
+    IMG_NUMBER_FIELD(lut, p, 0.0, 1.0),
+    IMG_NO_FIELD,
+};
+
+static int is_lut_fixed(const void *params) { return ((const lut *)params)->p == 1.0; }
+
+static int plan_lut(img_builder *b, const void *params, uint64_t key) {
+    const lut *by = params;
+    img_table table;
+    for (int i = 0; i < 3 * 256; i++)
+        table.of[i / 256][i % 256] = (uint8_t)by->table[i];
+    return img_draw_whether(key, by->p) ? img_plan_table(b, &table) : IMG_OK;
+}
+
+IMG_DEFINE_OP(lut, IMG_POINT, lut, lut_fields, .draws = 1, .fixed = is_lut_fixed, .plan = plan_lut);
