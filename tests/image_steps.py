@@ -8,7 +8,7 @@ from toolkit.pipelines.image.colour import Brightness, ColorJitter, Contrast, Sa
 from toolkit.pipelines.image.decode_step import Accuracy, DecodeImage, Mode, Truncated
 from toolkit.pipelines.image.erasing import Erasing, RandomErasing
 from toolkit.pipelines.image.filters import GaussianBlur, MedianBlur, MotionBlur, UnsharpMask
-from toolkit.pipelines.image.finish import Normalize, ToChw, ToHwc
+from toolkit.pipelines.image.finish import Normalize, Patchify, ToChw, ToHwc
 from toolkit.pipelines.image.fitting import Contain, Cover, ScaleJitter, Thumbnail
 from toolkit.pipelines.image.geometry import (
     CenterCrop,
@@ -25,6 +25,7 @@ from toolkit.pipelines.image.geometry import (
 )
 from toolkit.pipelines.image.image_step import ImageStep
 from toolkit.pipelines.image.tone import Autocontrast, Equalize, Gamma, Invert, Lut, Posterize, Solarize, SolarizeAdd
+from toolkit.pipelines.image.views import FiveCrop, TenCrop, Tile
 from toolkit.pipelines.image.warps import Rotate, ShearX, ShearY, Take, TranslateX, TranslateY, Unit
 from toolkit.pipelines.state import Layout
 
@@ -46,6 +47,7 @@ __all__ = [
     "Equalize",
     "Erasing",
     "Filter",
+    "FiveCrop",
     "Gamma",
     "GaussianBlur",
     "Grayscale",
@@ -59,6 +61,7 @@ __all__ = [
     "MotionBlur",
     "Normalize",
     "Pad",
+    "Patchify",
     "Posterize",
     "RandomCrop",
     "RandomErasing",
@@ -75,7 +78,9 @@ __all__ = [
     "Solarize",
     "SolarizeAdd",
     "Take",
+    "TenCrop",
     "Thumbnail",
+    "Tile",
     "ToChw",
     "ToHwc",
     "TranslateX",

@@ -30,7 +30,7 @@ class Cast(FinishStep, WholeArray):
         """Cast finished pixels, a number or a tensor."""
         if state.layout is None:
             return self._after_value(state)
-        if state.dtype not in ("uint8", "float32") and state.kind is not ValueKind.IDS:
+        if state.dtype not in ("uint8", "float32") and state.kind not in (ValueKind.IDS, ValueKind.VIEWS):
             raise MisfitError("an image that was not cast before", state, "cast once")
         if state.dtype == "float32" and self.dtype not in FLOATS:
             fix = f"{self.dtype} would cut off fractions: cast instead of normalize"

@@ -14,6 +14,7 @@ from toolkit.pipelines.image import (
     fitting,
     geometry,
     tone,
+    views,
     warps,
 )
 from toolkit.pipelines.text import strings
@@ -24,6 +25,7 @@ FAMILIES = (
     decode_step,
     geometry,
     fitting,
+    views,
     warps,
     colour,
     filters,

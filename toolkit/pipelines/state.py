@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 __all__ = ["Layout", "MisfitError", "Shape", "State", "ValueKind"]
 
+_AXES = {"h": "height", "w": "width", "c": "channels", "t": "tokens", "v": "values"}
 Shape = tuple[int | None, ...]
 
 
@@ -14,6 +15,7 @@ class ValueKind(enum.Enum):
     """What a value is, in the words of messages.
 
     STORED: a column of a dataset that isn't known yet. IDS: pixels that are numbers without an order, as in a mask.
+    VIEWS: pixels or ids of several pictures that were made of one.
     """
 
     STORED = "a stored value"
@@ -26,15 +28,18 @@ class ValueKind(enum.Enum):
     OBJECT = "a Python object"
     PIXELS = "pixels"
     IDS = "ids"
+    VIEWS = "several pictures"
     TENSOR = "a tensor"
     SCALAR = "a number"
 
 
 class Layout(enum.Enum):
-    """The order of an image's axes."""
+    """The order of an image's axes; several pictures have one more in front."""
 
     HWC = "hwc"
     CHW = "chw"
+    HW = "hw"  # of ids, which have no channels
+    TV = "tv"  # of patches: tokens and their values
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +71,14 @@ class State:
     @property
     def channels(self) -> int | None:
         """An image's channels."""
-        if self.layout is None or self.shape is None or len(self.shape) < 3:
+        if self.layout is None or self.shape is None or "c" not in self.layout.value:
             return None
-        return self.shape[2 if self.layout is Layout.HWC else 0]
+        return self.shape[self.layout.value.index("c") - len(self.layout.value)]
+
+    @property
+    def leading(self) -> Shape:
+        """What stands in front of an image's own axes: the number of pictures, where there are several."""
+        return () if self.layout is None or self.shape is None else self.shape[: -len(self.layout.value)]
 
     def with_size(self, height: int | None, width: int | None) -> State:
         """Return the pixels, or ids, with another height and width."""
@@ -99,8 +109,7 @@ class State:
             return "()"
         names: tuple[str, ...] = ("?",) * len(self.shape)
         if self.layout is not None:
-            names = ("height", "width", "channels") if self.layout is Layout.HWC else ("channels", "height", "width")
-            names = ("height", "width") if len(self.shape) == 2 else names
+            names = (*["pictures" for _ in self.leading], *[_AXES[axis] for axis in self.layout.value])
         return " x ".join(name if size is None else str(size) for name, size in zip(names, self.shape, strict=True))
 
 

@@ -179,6 +179,29 @@ class Words(ABC):
             name: What it draws by, in place of its number among those that have no name.
         """
 
+    def five_crop(self, size: int | tuple[int, int]) -> Self:
+        """Cut out the four corners and the middle, `size` or (height, width) each: torchvision's FiveCrop.
+
+        Gives (5, height, width, channels): top left, top right, bottom left, bottom right, middle. A smaller picture is
+        an error.
+        """
+
+    def ten_crop(self, size: int | tuple[int, int], *, vertical: bool = False) -> Self:
+        """Cut out what five_crop does, and then the same of the flipped picture: torchvision's TenCrop.
+
+        Gives (10, height, width, channels). A smaller picture is an error.
+
+        Args:
+            size: One number or (height, width) of each crop.
+            vertical: Whether top and bottom are swapped for the second five, and not left and right.
+        """
+
+    def tile(self, size: int | tuple[int, int]) -> Self:
+        """Cut into tiles of `size` or (height, width) without gaps: (tiles, height, width, channels), row by row.
+
+        The picture's sides must be multiples of the tile's. Where its size isn't known before, samples come as a list.
+        """
+
     def shear_x(
         self,
         magnitude: float | tuple[float, float],
@@ -659,6 +682,14 @@ class Words(ABC):
 
     def to_hwc(self) -> Self:
         """Put channels last: (height, width, channels)."""
+
+    def patchify(self, patch_size: int) -> Self:
+        """Cut an image into squares of `patch_size` x `patch_size` pixels: (tokens, values), row by row of squares.
+
+        Sides must be multiples of the square's. The values of a token are in the order that the image's axes have
+        before it: channels first after normalize or to_chw, einops' "c (h p1) (w p2) -> (h w) (c p1 p2)", which is that
+        of the weights of a ViT's convolution and of torch's unfold; else channels last, "(p1 p2 c)".
+        """
 
     def cast(self, dtype: str) -> Self:
         """Change the dtype, values as they are. Images also to bfloat16: numpy output has it as uint16."""

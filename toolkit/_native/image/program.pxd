@@ -13,6 +13,7 @@ cdef extern from "image/program/base.h" nogil:
         IMG_NO_MEMORY
         IMG_CUT
         IMG_AGAIN
+        IMG_UNFIT
         IMG_MESSAGE
         IMG_MAX_PIXELS
         IMG_MAX_SIDE
@@ -57,7 +58,7 @@ cdef extern from "image/program/layout.h" nogil:
 
     ctypedef struct img_layout:
         int32_t dtype, chw, channels, normalise, words
-        int64_t item
+        int64_t item, view_height, patch
         float scale[4]
         float bias[4]
 
@@ -113,6 +114,7 @@ cdef extern from "image/program/op.h" nogil:
     ctypedef struct img_shape:
         int64_t height, width
         int channels
+        int64_t view_height
 
     ctypedef struct img_tensor
 

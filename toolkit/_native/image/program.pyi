@@ -15,6 +15,7 @@ CORRUPT: int
 TOO_LARGE: int
 NO_MEMORY: int
 CUT: int
+UNFIT: int
 MAX_SIDE: int
 MAX_PIXELS: int
 MAX_OPS: int
@@ -65,6 +66,7 @@ class ImageProgram:
         fast: bool = False,
         tolerant: bool = False,
         ignore: int = 0,
+        patch: int = 0,
         first_step: int = 1,
     ) -> Self: ...
     @property

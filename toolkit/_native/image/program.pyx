@@ -31,6 +31,7 @@ TRUNCATED = IMG_TRUNCATED
 CORRUPT = IMG_CORRUPT
 TOO_LARGE = IMG_TOO_LARGE
 NO_MEMORY = IMG_NO_MEMORY
+UNFIT = IMG_UNFIT  # a step can't be done with a picture of this size
 CUT = IMG_CUT  # truncated, and the program takes that: the result is there, gray where the data lack something
 
 MAX_SIDE = IMG_MAX_SIDE  # of a resize or crop: what a JPEG can hold
@@ -67,6 +68,7 @@ cdef class ImageProgram:
         tensor_ops: Steps on the results, as `ops`: in the batch, when they are written in their dtype, which is a floating one.
         dtype: Of the results; "bfloat16" comes as uint16. Values out of its range become its nearest.
         layout: "hwc" or "chw".
+        patch: Pixels of a square's side, if results are squares, row by row: (squares, values), each in the layout; 0: not.
         scale: None for pixels as they are, 0 .. 255, else a float for each channel: pixel * scale + bias in float32.
         bias: A float for each channel when there is a scale.
         max_pixels: Pictures with more pixels, or that a step would give more pixels, are refused as TOO_LARGE.
@@ -90,7 +92,7 @@ cdef class ImageProgram:
 
     def __cinit__(self, ops, *, tensor_ops=(), str mode="rgb", str dtype="uint8", str layout="hwc", scale=None, bias=None,
                   max_pixels=1 << 27, max_bytes=2**63 - 1, bint exif=True, bint icc=False, bint fast=False,
-                  bint tolerant=False, ignore=0, int first_step=1):
+                  bint tolerant=False, ignore=0, int patch=0, int first_step=1):
         self.ops = tuple(tuple(op) for op in ops)
         self.tensor_ops = tuple(tuple(op) for op in tensor_ops)
         if (scale is None) != (bias is None):
@@ -107,19 +109,20 @@ cdef class ImageProgram:
         self.program.layout.dtype, item = _one_of(_DTYPES, dtype, "dtype")
         self.output_dtype = np.dtype(item)
         self.program.layout.item = self.output_dtype.itemsize
-        self.program.layout.chw = layout == "chw"
+        self.program.layout.chw, self.program.layout.patch = layout == "chw", _patch_of(patch, mode)
         if not 0 <= ignore < 1 << 24 or (mode == "id" and scale is not None):
             raise ValueError("ignore must be 0 to 2**24 - 1, and ids have no scale")
         self.program.ignore, self.program.layout.words = ignore, mode == "id"
         self.steps = _Steps(self.ops, self.program.layout.channels, mode == "id", max_pixels, first_step, False)
         self.program.steps = self.steps.chain
         self.program.layout.channels = self.steps.shape.channels
+        self.program.layout.view_height = self.steps.shape.view_height
         self.out_h, self.out_w = self.steps.shape.height, self.steps.shape.width
         self.tensor_steps = _Steps(self.tensor_ops, self.program.layout.channels, mode == "id", max_pixels,
                                    first_step + len(self.ops), True)
         self.program.tensor_steps = self.tensor_steps.chain
-        if self.tensor_ops and dtype not in FLOATS:
-            raise ValueError(f"tensor_ops are for results of {', '.join(FLOATS)}, not {dtype}")
+        if self.tensor_ops and (dtype not in FLOATS or patch or self.steps.shape.view_height):
+            raise ValueError(f"tensor_ops are for results of {', '.join(FLOATS)}, not {dtype}, and of one picture")
         self.program.layout.normalise = scale is not None
         channels = self.program.layout.channels
         for c, (factor, offset) in enumerate(zip(_floats(scale, channels, "scale", 1.0),
@@ -134,8 +137,8 @@ cdef class ImageProgram:
 
     @property
     def output_shape(self):
-        """(height, width, channels), (channels, height, width), or (height, width) of ids; None when sizes depend on the
-        picture.
+        """(height, width, channels), (channels, height, width), or (height, width) of ids; with several pictures their
+        number in front; None when sizes depend on the picture.
         """
         if self.out_h == 0:
             return None
@@ -365,10 +368,7 @@ cdef class ImageProgram:
         return 0 if key is None else key
 
     cdef tuple _shape(self, int64_t height, int64_t width):
-        cdef int64_t channels = self.program.layout.channels
-        if self.program.layout.words:
-            return height, width
-        return (channels, height, width) if self.program.layout.chw else (height, width, channels)
+        return _result_shape(&self.program.layout, height, width)
 
     cdef int _check_call(self, int64_t count, int64_t inputs, const uint64_t[::1] outs, int32_t[::1] statuses,
                          const uint64_t[::1] keys, int64_t out_size_bytes) except -1:

@@ -16,6 +16,7 @@ from toolkit._native.image.program import (
     NOT_JPEG,
     OK,
     TOO_LARGE,
+    UNFIT,
     UNSUPPORTED,
     ImageError,
     ImageProgram,
@@ -27,11 +28,15 @@ from toolkit.pipelines.conditions import Branch
 from toolkit.pipelines.draw_names import draw_names
 from toolkit.pipelines.image.decode import check_colour_management, decode_with_pil
 from toolkit.pipelines.image.decode_step import Accuracy, DecodeImage, Mode, Truncated
+from toolkit.pipelines.image.finish import Patchify
 from toolkit.pipelines.image.image_step import FinishStep, KernelStep, TensorStep
 from toolkit.pipelines.randomness import step_id
 from toolkit.pipelines.step import Step
 
 __all__ = ["CompiledImage", "Failure", "TruncatedImageWarning", "run_together"]
+
+
+_ASKED = (NOT_JPEG, UNSUPPORTED, TOO_LARGE, UNFIT)
 
 
 class TruncatedImageWarning(UserWarning):
@@ -172,15 +177,17 @@ class CompiledImage:
             keys: As in `run`.
         """
         failed = 0
-        if isinstance(error, ImageError) and error.status == TOO_LARGE:
-            # Too large as it is stored, or a step makes it so: the first of the steps behind which it is.
+        if isinstance(error, ImageError) and error.status in (TOO_LARGE, UNFIT):
+            # Too large as it is stored, or a step makes it so, or can't be done: the first step behind which that is.
             mode, most = self.decoding.mode.value, self.decoding.max_pixels
             try:
                 height, width, *_ = self._size_of_jpeg(picture) if isinstance(picture, bytes) else picture
                 for failed in range(len(self._ops) + 1):
                     program = ImageProgram(self._ops[:failed], mode=mode, max_pixels=most)
                     program.result_size(height, width, None if keys is None else int(keys[index]))
-                failed = 0
+                # Patches are cut when pixels are written.
+                patchify = [place for place, step in enumerate(self._steps) if isinstance(step, Patchify)]
+                failed = patchify[0] if patchify and error.status == UNFIT else 0
             except (ImageError, ValueError):
                 pass
         return Failure(index, self._steps[failed].text(), str(error))
@@ -313,7 +320,7 @@ def _settle(
     said = {at: scratch.message(at) for at in np.flatnonzero(statuses != OK).tolist()}  # before another call
     for i in np.flatnonzero((statuses != OK).any(0)).tolist():
         # A file is copied only where PIL may help, or its header says which step is too much.
-        is_asked = np.isin(statuses[:, i], (NOT_JPEG, UNSUPPORTED, TOO_LARGE)).any()
+        is_asked = np.isin(statuses[:, i], _ASKED).any()
         step = images[0].decoding
         is_asked = is_asked and lengths[i] <= step.max_bytes
         picture = _Picture(buffer.take(int(addresses[i]), int(lengths[i])) if is_asked else b"", step, scratch)

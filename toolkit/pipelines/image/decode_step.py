@@ -98,7 +98,7 @@ class DecodeImage(ImageStep):
         if self.mode is Mode.ID:
             if state.kind is ValueKind.RAW_IMAGE:
                 raise MisfitError("image files", state, "pixels in colour have no ids")
-            return State(ValueKind.IDS, "int32", (None, None), Layout.HWC)
+            return State(ValueKind.IDS, "int32", (None, None), Layout.HW)
         return State(ValueKind.PIXELS, "uint8", (None, None, _CHANNELS[self.mode]), Layout.HWC)
 
     def identity(self) -> list[object]:

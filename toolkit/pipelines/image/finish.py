@@ -1,19 +1,21 @@
-"""Steps that say how finished pixels are written: normalize, to_chw and to_hwc."""
+"""Steps that say how finished pixels are written: normalize, to_chw, to_hwc and patchify."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
+from toolkit._native.image.program import MAX_SIDE
 from toolkit.errors import did_you_mean
 from toolkit.escapes import short
+from toolkit.pipelines import fields
 from toolkit.pipelines.check import BadArgumentError, a_number
 from toolkit.pipelines.image.image_step import FinishStep, pixels
 from toolkit.pipelines.registry import register
-from toolkit.pipelines.state import Layout, MisfitError, State, ValueKind
+from toolkit.pipelines.state import Layout, MisfitError, Shape, State, ValueKind
 from toolkit.pipelines.step import call_text
 
-__all__ = ["Normalize", "ToChw", "ToHwc"]
+__all__ = ["Normalize", "Patchify", "ToChw", "ToHwc"]
 
 _LEAST_STD = 1e-30  # below, a pixel over it leaves the range of float32
 _STATISTICS = {
@@ -60,11 +62,11 @@ class Normalize(FinishStep):
         if state.dtype == "float32" and state.layout is not None:
             fix = "normalize once" if state.layout is Layout.CHW else "normalize makes float32 itself: leave cast out"
             raise MisfitError("uint8 height x width x channels pixels", f"a float32 {state.sizes()} tensor", fix)
-        height, width, channels = pixels(state)
+        *leading, height, width, channels = _unfinished(state)
         if len(self.mean) not in (1, channels):
             fix = "give one value a channel, or decode to the mode that they are for"
             raise MisfitError(f"{len(self.mean)} channels, one for each mean and std", str(channels), fix)
-        return State(ValueKind.TENSOR, "float32", (channels, height, width), Layout.CHW)
+        return State(ValueKind.TENSOR, "float32", (*leading, channels, height, width), Layout.CHW)
 
     def text(self) -> str:
         """Write known statistics by their name."""
@@ -97,14 +99,9 @@ class _ToLayout(FinishStep):
 
     def after(self, state: State) -> State:
         """Order the axes of an image."""
-        if state.layout is None or state.shape is None or len(state.shape) != 3:
-            pixels(state)
-        first, second, third = state.shape or ()
-        if state.layout is self.layout:
-            shape = (first, second, third)
-        else:
-            shape = (third, first, second) if self.layout is Layout.CHW else (second, third, first)
-        return State(ValueKind.TENSOR, state.dtype, shape, self.layout)
+        *leading, height, width, channels = _sizes(state)
+        axes = (height, width, channels) if self.layout is Layout.HWC else (channels, height, width)
+        return State(ValueKind.TENSOR, state.dtype, (*leading, *axes), self.layout)
 
     def finish(self, options: dict[str, Any]) -> None:
         """Say how the axes are written."""
@@ -125,6 +122,57 @@ class ToHwc(_ToLayout):
 
     word = "to_hwc"
     layout = Layout.HWC
+
+
+@register
+class Patchify(FinishStep):
+    """Cut an image into squares of `patch_size` x `patch_size` pixels: (tokens, values), row by row of squares.
+
+    Sides must be multiples of the square's. The values of a token are in the order that the image's axes have
+    before it: channels first after normalize or to_chw, einops' "c (h p1) (w p2) -> (h w) (c p1 p2)", which is that
+    of the weights of a ViT's convolution and of torch's unfold; else channels last, "(p1 p2 c)".
+    """
+
+    word = "patchify"
+    patch_size: int = fields.whole(most=MAX_SIDE)
+
+    def after(self, state: State) -> State:
+        """Make tokens."""
+        if state.layout is Layout.TV:
+            raise MisfitError("an image", "patches", "patchify once")
+        *leading, height, width, channels = _sizes(state)
+        for name, side in (("height", height), ("width", width)):
+            if side is not None and side % self.patch_size:
+                fix = f"resize or crop to a multiple of {self.patch_size} in front of it"
+                raise MisfitError(f"a {name} that patches of {self.patch_size} pixels divide", side, fix)
+        tokens = None
+        if height is not None and width is not None:
+            tokens = (height // self.patch_size) * (width // self.patch_size)
+        values = None if channels is None else channels * self.patch_size**2
+        return State(ValueKind.TENSOR, state.dtype, (*leading, tokens, values), Layout.TV)
+
+    def finish(self, options: dict[str, Any]) -> None:
+        """Say how large patches are."""
+        if "patch" in options:
+            raise ValueError("patches can't be cut again: patchify once")
+        options["patch"] = self.patch_size
+
+
+def _unfinished(state: State) -> Shape:
+    """Return the sizes of pixels, of several pictures with their number in front, or raise MisfitError."""
+    if state.kind is ValueKind.VIEWS and state.layout is Layout.HWC and state.shape is not None:
+        return state.shape
+    return pixels(state)
+
+
+def _sizes(state: State) -> Shape:
+    """Return height, width and channels of an image, finished or not, as _unfinished() does."""
+    if state.kind is not ValueKind.TENSOR or state.layout not in (Layout.HWC, Layout.CHW) or state.shape is None:
+        return _unfinished(state)
+    *leading, first, second, third = state.shape
+    if state.layout is Layout.HWC:
+        return (*leading, first, second, third)
+    return (*leading, second, third, first)
 
 
 def _statistics(name: str, values: Sequence[float]) -> tuple[float, ...]:

@@ -11,7 +11,7 @@ from abc import abstractmethod
 from typing import Any, ClassVar, Self
 
 from toolkit._native.image.program import FLOATS
-from toolkit.pipelines.state import MisfitError, State, ValueKind
+from toolkit.pipelines.state import Layout, MisfitError, State, ValueKind
 from toolkit.pipelines.step import Step, plain
 
 __all__ = [
@@ -140,9 +140,12 @@ def pixels(state: State) -> tuple[int | None, int | None, int | None]:
     if state.kind is not ValueKind.PIXELS or state.shape is None:
         if state.kind in ENCODED:
             raise MisfitError(_PIXELS, "encoded image bytes", "put .decode_image() first")
-        if state.kind is ValueKind.IDS:
+        if state.kind is ValueKind.IDS or (state.kind is ValueKind.VIEWS and state.layout is Layout.HW):
             fix = 'their order means nothing, so they can only be moved; decode_image(mode="gray") gives pixels'
             raise MisfitError(_PIXELS, "ids", fix)
+        if state.kind is ValueKind.VIEWS:
+            fix = "put it in front of the step that makes several; normalize, cast and layouts come behind that"
+            raise MisfitError("pixels of one picture", f"{state.sizes()}", fix)
         if state.layout is not None:
             fix = f"move {'normalize' if state.dtype == 'float32' else 'cast and layout'} to the end"
             raise MisfitError(_PIXELS, f"a {state.dtype} {state.sizes()} tensor", fix)
@@ -182,8 +185,10 @@ def colours(state: State, *, alpha: bool = False) -> tuple[int | None, int | Non
 
 def pixels_or_floats(state: State) -> int | None:
     """Return the channels of pixels, or of the tensor of floats that they became, or raise MisfitError."""
-    if state.layout is None or state.kind is ValueKind.PIXELS:
+    if state.layout is None or state.kind is not ValueKind.TENSOR:
         return pixels(state)[2]
+    if state.leading or state.layout is Layout.TV:
+        raise MisfitError("one picture", state, "put it in front of steps that make several, or patches, on pixels")
     if state.dtype not in FLOATS:
         fix = "put it in front of cast and layout, or cast to floats"
         raise MisfitError("uint8 pixels, or a tensor of floats", state, fix)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from toolkit._native.image.program import MAX_DEPTH, MAX_OPS, MAX_SIDE
 from toolkit.pipelines.conditions import Branch
 from toolkit.pipelines.image.decode_step import DecodeImage
+from toolkit.pipelines.image.finish import Patchify
 from toolkit.pipelines.image.image_step import FinishStep, PixelStep, TensorStep
-from toolkit.pipelines.state import MisfitError, State
+from toolkit.pipelines.state import MisfitError, State, ValueKind
 from toolkit.pipelines.step import Step, all_steps
 
 __all__ = ["check_limits", "check_order", "check_size"]
@@ -47,9 +49,10 @@ def check_order(steps: Sequence[Step]) -> None:
     finish = next(place for place, step in enumerate(steps) if isinstance(step, FinishStep))
     for step in all_steps(steps[finish:]):
         if isinstance(step, TensorStep):
-            raise MisfitError(
-                "a picture as it was written", f"one that {step.text()} changed", f"put {last.word} in front"
-            )
+            fix = f"put {last.word} in front"
+            if isinstance(last, Patchify):
+                fix = f"put {step.word} on pixels, in front of {steps[finish].word}"
+            raise MisfitError("a picture as it was written", f"one that {step.text()} changed", fix)
 
 
 def _check_size(step: Step, before: State, most: int) -> State:
@@ -59,13 +62,14 @@ def _check_size(step: Step, before: State, most: int) -> State:
         for each in way:
             state = _check_size(each, state, most)
     after = step.after(before)
-    if after.is_picture and after.shape is not None:
-        height, width = after.shape[:2]
+    if (after.is_picture or after.kind is ValueKind.VIEWS) and after.shape is not None:
+        height, width = after.shape[len(after.leading) :][:2]
         if max(height or 0, width or 0) > MAX_SIDE:
             raise MisfitError(f"sides of at most {MAX_SIDE} pixels", _size_text(height, width), "make it smaller")
-        if height is not None and width is not None and height * width > most:
+        pictures = math.prod(number or 1 for number in after.leading)
+        if height is not None and width is not None and pictures * height * width > most:
             fix = "make it smaller, or allow more with decode_image(max_pixels=)"
-            raise MisfitError(f"at most {most} pixels", f"{height} x {width}", fix)
+            raise MisfitError(f"at most {most} pixels", _size_text(*after.leading, height, width), fix)
     return after
 
 

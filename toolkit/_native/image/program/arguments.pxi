@@ -22,3 +22,22 @@ def _floats(values, count, name, default):
     if len(values) != count or not all(math.isfinite(value) for value in values):
         raise ValueError(f"{name} must be {count} finite numbers, not {values}")
     return values
+
+
+def _patch_of(patch, mode):
+    if not 0 <= patch <= IMG_MAX_SIDE or (patch > 0 and mode == "id"):
+        raise ValueError(f"patch must be 0 to {IMG_MAX_SIDE}, and ids have none, not {patch}")
+    return patch
+
+
+cdef tuple _result_shape(const img_layout *layout, int64_t height, int64_t width):
+    """Return the shape of a result of height x width pixels."""
+    cdef int64_t channels = layout.channels, side = layout.patch
+    views = ()
+    if layout.view_height > 0:
+        views, height = (height // layout.view_height,), layout.view_height
+    if layout.words:
+        return *views, height, width
+    if side > 0:
+        return *views, height // side * (width // side), channels * side * side
+    return (*views, channels, height, width) if layout.chw else (*views, height, width, channels)

@@ -21,6 +21,7 @@ enum {
     IMG_NO_MEMORY = 6,
     IMG_CUT = 7, /* truncated, and the program takes that: the result is there */
     IMG_AGAIN = 8, /* damaged or rare: to be decoded once more, by libjpeg-turbo, which says what it is */
+    IMG_UNFIT = 9, /* a step can't be done with a picture of this size */
 };
 
 #define IMG_MESSAGE 256 /* bytes of one sample's message, with its final zero */

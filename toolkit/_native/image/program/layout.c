@@ -198,27 +198,45 @@ IMG_CLONES static void spread(float *values, int64_t plane, const uint8_t *rgbx,
             values[c * plane + i] = (float)rgbx[4 * i + c] * layout->scale[c] + layout->bias[c];
 }
 
+/* Write row `i` of each of the patches that lie side by side. */
+static void write_patches(const img_layout *layout, uint8_t *out, int64_t width, int64_t i, const float *values,
+                          int64_t plane) {
+    const int64_t side = layout->patch, channels = layout->channels, step = layout->chw ? 1 : channels;
+    const int64_t patch = layout->item * channels * side * side;
+    out += i / side * (width / side) * patch + layout->item * (i % side) * side * step;
+    for (int64_t j = 0; j < width; j += side, out += patch)
+        write_values(layout, out, step, layout->chw ? side * side : 1, values + j, plane, side);
+}
+
 void img_pack_row(const img_layout *layout, const img_kernels *kernels, uint8_t *out, int64_t height, int64_t width,
                   int64_t i, const uint8_t *row, float *values) {
-    const int64_t channels = layout->channels;
-    out += layout->item * i * width * (layout->chw ? 1 : channels);
+    const int64_t channels = layout->channels, plane = width + IMG_PAD;
+    if (layout->view_height > 0) {
+        height = layout->view_height;
+        out += layout->item * (i / height) * height * width * channels;
+        i %= height;
+    }
+    if (layout->patch == 0)
+        out += layout->item * i * width * (layout->chw ? 1 : channels);
     if (layout->words && layout->item == 4 && layout->dtype != IMG_F32) {
         memcpy(out, row, 4 * (size_t)width);
     } else if (layout->words) {
         spread_words(values, row, width);
         write_values(layout, out, 1, 1, values, width, width);
-    } else if (layout->dtype == IMG_U8 && !layout->normalise && !layout->chw && channels == 3) {
+    } else if (layout->dtype == IMG_U8 && !layout->normalise && !layout->chw && channels == 3 && layout->patch == 0) {
         kernels->to_rgb(out, row, width);
-    } else if (layout->dtype == IMG_U8 && !layout->normalise && !layout->chw && channels == 4) {
+    } else if (layout->dtype == IMG_U8 && !layout->normalise && !layout->chw && channels == 4 && layout->patch == 0) {
         memcpy(out, row, 4 * (size_t)width);
-    } else if (layout->dtype == IMG_F32 && layout->chw && channels == 3) {
+    } else if (layout->dtype == IMG_F32 && layout->chw && channels == 3 && layout->patch == 0) {
         kernels->to_planes((float *)out, height * width, row, width, layout->scale, layout->bias);
     } else {
-        const int64_t plane = width + IMG_PAD;
         if (channels == 3)
             kernels->to_planes(values, plane, row, width, layout->scale, layout->bias);
         else
             spread(values, plane, row, width, layout);
-        write_values(layout, out, layout->chw ? 1 : channels, layout->chw ? height * width : 1, values, plane, width);
+        if (layout->patch > 0)
+            write_patches(layout, out, width, i, values, plane);
+        else
+            write_values(layout, out, layout->chw ? 1 : channels, layout->chw ? height * width : 1, values, plane, width);
     }
 }

@@ -15,6 +15,8 @@ typedef struct {
     int32_t dtype, chw, channels, normalise;
     int32_t words; /* a pixel is one number, a word: of one channel */
     int64_t item; /* bytes of a value */
+    int64_t view_height; /* rows of each of several pictures, which are written one behind the other; 0: there is one */
+    int64_t patch; /* squares of so many pixels are written one behind the other, each in its layout; 0: none */
     float scale[4], bias[4];
 } img_layout;
 

@@ -71,6 +71,7 @@ typedef enum {
 typedef struct {
     int64_t height, width; /* 0: they depend on the picture */
     int channels;
+    int64_t view_height; /* of several pictures below each other, that of one; 0: it is one */
 } img_shape;
 
 typedef struct img_builder img_builder; /* a plan that is being made: plan.h */

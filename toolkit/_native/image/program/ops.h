@@ -22,6 +22,9 @@
     OP(contain)                                                                                                        \
     OP(thumbnail)                                                                                                      \
     OP(scale_jitter)                                                                                                   \
+    OP(five_crop)                                                                                                      \
+    OP(ten_crop)                                                                                                       \
+    OP(tile)                                                                                                           \
     OP(crop)                                                                                                           \
     OP(center_crop)                                                                                                    \
     OP(random_crop)                                                                                                    \

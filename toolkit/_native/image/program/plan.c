@@ -259,6 +259,15 @@ static int add_chain(img_builder *b, const img_chain *steps, uint64_t key) {
     return status;
 }
 
+static int check_patches(const img_layout *layout, const img_plan *plan, char *message) {
+    const int64_t height = layout->view_height > 0 ? layout->view_height : plan->out_h, side = layout->patch;
+    if (side == 0 || (height % side == 0 && plan->out_w % side == 0))
+        return IMG_OK;
+    snprintf(message, IMG_MESSAGE, "the result has %lld x %lld pixels, no whole number of patches of %lld x %lld",
+             (long long)plan->out_w, (long long)height, (long long)side, (long long)side);
+    return IMG_UNFIT;
+}
+
 int img_make_plan(const img_program *program, int64_t height, int64_t width, uint64_t key, img_plan *plan,
                   char *message) {
     if (width > program->max_pixels / height) {
@@ -275,5 +284,5 @@ int img_make_plan(const img_program *program, int64_t height, int64_t width, uin
         status = add_chain(&b, &program->steps, key);
     plan->out_h = b.stage->y.out;
     plan->out_w = b.stage->x.out;
-    return status;
+    return status == IMG_OK ? check_patches(&program->layout, plan, message) : status;
 }

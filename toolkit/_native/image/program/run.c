@@ -109,7 +109,7 @@ static int is_copy(const img_program *program, const img_stage *stage, int chann
     return is_part(&stage->y) && is_part(&stage->x) && !stage->blank && stage->change_count == 0 &&
            layout->dtype == IMG_U8 && !layout->normalise && channels == layout->channels &&
            channels == (program->mode == IMG_RGB ? 3 : program->mode == IMG_GRAY ? 1 : 4) &&
-           (!layout->chw || channels == 1);
+           (!layout->chw || channels == 1) && layout->patch == 0;
 }
 
 static int run_pixels(const img_program *program, img_scratch *scratch, const img_pixels *pixels, uint64_t key, void *out,

@@ -69,6 +69,8 @@ cdef class _Steps:
             one = tuple(one)
             if len(one) < 2 or not isinstance(one[0], str) or not isinstance(one[1], dict):
                 raise ValueError(f"{at} must be (name, fields), not {one}")
+            if shape.view_height > 0:
+                raise ValueError(f"{at} ({one[0]}): it stands behind a step that makes several pictures of one")
             if one[0] in ("maybe", "one_of"):
                 passes += self._add_branch(op, one, f"{at} ({one[0]})", depth, shape)
             elif one[0] == "mix":
@@ -76,6 +78,8 @@ cdef class _Steps:
             else:
                 self._add_op(op, one, at, shape)
                 passes += 1
+            if depth > 0 and shape.view_height > 0:
+                raise ValueError(f"{at} ({one[0]}): it makes several pictures of one, which a branch can't")
             op += 1
         return passes
 
