@@ -23,6 +23,7 @@ REASON = "Longer than 400 lines because"
 
 # Rooms of compiled modules, and those that each may use besides itself.
 NATIVE_ROOMS: dict[str, set[str]] = {
+    "batch": {"image"},
     "memory": set(),
     "order": set(),
     "image": {"memory"},

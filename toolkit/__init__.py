@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from toolkit.pack.front import pack
     from toolkit.pack.job import PackResult
     from toolkit.pack.tokens import pack_tokens
+    from toolkit.pipelines.batch.mix import cutmix, mixup, mixup_or_cutmix
+    from toolkit.pipelines.batch.step import BatchStep
     from toolkit.pipelines.batch_maps import BatchMap, batch_map
     from toolkit.pipelines.pipeline import Pipeline, pipeline
     from toolkit.pipelines.slots import Chain, Slot, chain, slot
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Batch",
     "BatchMap",
+    "BatchStep",
     "BytesColumn",
     "Chain",
     "Dataset",
@@ -62,6 +65,7 @@ __all__ = [
     "batch_map",
     "chain",
     "concat",
+    "cutmix",
     "debug_batches",
     "doctor",
     "errors",
@@ -72,6 +76,8 @@ __all__ = [
     "inspect",
     "inspect_labels",
     "mix_tokens",
+    "mixup",
+    "mixup_or_cutmix",
     "open",
     "pack",
     "pack_tokens",
@@ -86,6 +92,7 @@ _HOMES = {
     "Batch": "toolkit.loader.outputs.batch",
     "BytesColumn": "toolkit.memory.bytes_column",
     "BatchMap": "toolkit.pipelines.batch_maps",
+    "BatchStep": "toolkit.pipelines.batch.step",
     "Chain": "toolkit.pipelines.slots",
     "Dataset": "toolkit.loader.api",
     "HeldBatch": "toolkit.memory.holding",
@@ -99,6 +106,7 @@ _HOMES = {
     "batch_map": "toolkit.pipelines.batch_maps",
     "chain": "toolkit.pipelines.slots",
     "concat": "toolkit.loader.dataset.concat",
+    "cutmix": "toolkit.pipelines.batch.mix",
     "debug_batches": "toolkit.memory.holding",
     "doctor": "toolkit.checks.doctor",
     "from_hf": "toolkit.pipelines.translated.huggingface",
@@ -108,6 +116,8 @@ _HOMES = {
     "inspect": "toolkit.checks.inspect",
     "inspect_labels": "toolkit.checks.labels",
     "mix_tokens": "toolkit.loader.mix.tokens",
+    "mixup": "toolkit.pipelines.batch.mix",
+    "mixup_or_cutmix": "toolkit.pipelines.batch.mix",
     "open": "toolkit.loader.api",
     "pack": "toolkit.pack.front",
     "pack_tokens": "toolkit.pack.tokens",

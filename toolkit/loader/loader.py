@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -25,13 +25,14 @@ from toolkit.loader.order.cut import Cut
 from toolkit.loader.order.state import Cursor, Run, checked_epoch, dump_state, load_state
 from toolkit.loader.outputs.batch import Batch
 from toolkit.loader.outputs.delivery import BatchOutput, sample_shapes
-from toolkit.loader.plan import make_order, plan_batches
+from toolkit.loader.plan import check_pairs, make_order, plan_batches
 from toolkit.loader.stages.filler import FilledSamples, SampleFiller
 from toolkit.loader.stages.make import make_stages
 from toolkit.loader.stages.maps import BatchMaps
 from toolkit.loader.stages.planned import PlannedBatch
 from toolkit.loader.stages.stage import ColumnStage
-from toolkit.pipelines.batch_maps import BatchMap
+from toolkit.pipelines.batch.step import Reach
+from toolkit.pipelines.batch_plan import batch_columns, plan_maps, reach_of
 from toolkit.pipelines.build import last_steps
 from toolkit.pipelines.pipeline import Pipeline
 
@@ -84,15 +85,19 @@ class Loader(Front[Batch]):
             allocate=self._arrays.allocate,
         )
         self._compiled = pipeline.compile(dataset.columns, dataset.schema) if pipeline else []
+        maps = pipeline.batch_maps if pipeline else ()
+        columns = batch_columns(self._compiled, dataset.columns, dataset.schema, dataset.class_names)
+        self._maps, self._columns = plan_maps(maps, columns)
+        check_pairs(maps, self.cut)
         if mesh is not None:
-            mesh.check(*_columns(self._stages(), pipeline.batch_maps if pipeline else ()))
+            mesh.check(list(self._columns), {} if maps else sample_shapes(self._stages()))
         self._output = BatchOutput(
             self._arrays,
             options.adapter,
             dataset.fetcher,
             _folders(dataset),
             last_steps(self._compiled),
-            pipeline.batch_maps if pipeline else (),
+            maps,
         )
         samples = min(self.cut.local_batch, self.cut.samples)
         need = SampleFiller(self._stages(), dataset.fetcher).least_bytes(samples)
@@ -123,16 +128,17 @@ class Loader(Front[Batch]):
         options = self.options
         course = options.bound.course(self.cut, self._next)
         stages = self._stages()
-        maps = self.pipeline.batch_maps if self.pipeline else ()
+        maps, dataset = self._maps, self.dataset
         filler = SampleFiller(
             stages,
-            self.dataset.fetcher,
-            BatchMaps(maps, options.given["seed"], _folders(self.dataset)) if maps else None,
+            dataset.fetcher,
+            BatchMaps(maps, options.given["seed"], _folders(dataset), dataset.fetcher) if maps else None,
             skip_errors=options.on_error is OnError.SKIP,
         )
-        plan = plan_batches(self.dataset, self._order, course)
+        plan = plan_batches(dataset, self._order, course)
         engine = self._start(plan, filler, threads=options.thread_count, prefetch=options.given["prefetch"])
         dtypes = {stage.name: stage.dtype for stage in stages}
+        dtypes |= {name: column.state.dtype for name, column in self._columns.items() if column.state is not None}
         return Iteration(self._run(engine, self._deliver(engine, dtypes, course)))
 
     @property
@@ -163,7 +169,8 @@ class Loader(Front[Batch]):
         """Return where the run is: what the consumer has received, not what is prefetched. Small, ready for JSON.
 
         At a step it is the same on every rank, and any rank's serves all, on any number of ranks and with any batch
-        size, threads and prefetch.
+        size, threads and prefetch. With a batch step whose result depends on the batch, it holds batch size and ranks,
+        and others are refused.
         """
         return dump_state(self._run_facts(), self._cursor)
 
@@ -219,13 +226,17 @@ class Loader(Front[Batch]):
         )
 
     def _run_facts(self) -> Run:
+        pipeline = self.pipeline or Pipeline(())
+        by_batch = reach_of(pipeline.batch_maps) is Reach.BATCH
         return Run(
             pin=joined_pin(self.dataset.pins),
             view=self.dataset.view,
             order=self._order.name,
             samples=self._order.samples,
             seed=self.options.given["seed"],
-            pipeline=(self.pipeline or Pipeline(())).describe(),
+            pipeline=pipeline.describe(),
+            global_batch_size=self.cut.global_batch if by_batch else None,
+            world_size=self.cut.world_size if by_batch else None,
         )
 
     def _deliver(self, engine: _Engine, dtypes: dict[str, str | None], course: Course) -> Generator[Batch, None, None]:
@@ -293,16 +304,6 @@ def _restored(
     loader = Loader(dataset, pipeline, options, worker=worker, workers=workers)
     loader._cursor, loader._resuming, loader._epoch = cursor, True, cursor.epoch
     return loader
-
-
-def _columns(
-    stages: list[ColumnStage], maps: Sequence[BatchMap]
-) -> tuple[list[str], dict[str, tuple[int, ...] | None]]:
-    """Return the names of a batch's columns, and shapes of a sample: none where a map may change them."""
-    names = {stage.name: None for stage in stages}
-    for each in maps:
-        names = {name: None for name in (*names, *each.adds) if name not in each.drops}
-    return list(names), {} if maps else sample_shapes(stages)
 
 
 def _mask(filled: _Filled) -> NDArray[np.bool_]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,11 +13,14 @@ from toolkit.loader.dataset.dataset import Dataset
 from toolkit.loader.dataset.filters import column_numbers
 from toolkit.loader.options.loader import LoaderOptions
 from toolkit.loader.order.course import Course
+from toolkit.loader.order.cut import Cut, Remainder
 from toolkit.loader.order.draws import WeightedOrder, balanced_weights
 from toolkit.loader.order.order import Order
 from toolkit.loader.stages.planned import PlannedBatch
+from toolkit.pipelines.batch.step import BatchStep, Reach
+from toolkit.pipelines.batch_maps import BatchMap
 
-__all__ = ["make_order", "plan_batches"]
+__all__ = ["check_pairs", "make_order", "plan_batches"]
 
 
 def make_order(dataset: Dataset, options: LoaderOptions) -> Order | WeightedOrder:
@@ -52,6 +55,37 @@ def _balanced(dataset: Dataset) -> Any:
             column=labels[0],
         )
     return balanced_weights(ids, names)
+
+
+def check_pairs(maps: Sequence[BatchStep | BatchMap], cut: Cut) -> None:
+    """Check that batches can be cut as they are for steps that mix samples. Raises UsageError, with the step."""
+    for step in maps:
+        if not isinstance(step, BatchStep) or step.reach is Reach.NONE or not cut.samples:
+            continue
+        if cut.samples == 1:
+            raise UsageError(f"batch step {step!r}: one sample can't be mixed with itself: leave the step out")
+        spans = cut.spans
+        if step.reach is Reach.PAIR and any(low % 2 or high % 2 for low, high in spans):
+            size = cut.local_batch
+            said = f"{size} samples of each rank" if cut.ranges is None else f"samples {spans} of each global batch"
+            raise UsageError(
+                f"batch step {step!r}: positions 2k and 2k+1 are partners, and {said} are an odd number: "
+                f'take an even batch size, or mode="batch", which pairs whatever is in a batch'
+            )
+        if step.reach is Reach.BATCH and 1 in _sizes(cut):
+            raise UsageError(
+                f"batch step {step!r}: a batch would have one sample, which can't be mixed with itself: take another "
+                "batch size, remainder='drop', or mode=\"pair\", which leaves such a sample as it is"
+            )
+
+
+def _sizes(cut: Cut) -> tuple[int, int]:
+    """Return how many samples a rank's whole batch has, and the last one of an epoch."""
+    whole = cut.local_batch
+    rest = cut.samples % cut.global_batch
+    if not rest or cut.remainder is Remainder.DROP:
+        return whole, whole
+    return whole, sum(min(max(rest - low, 0), high - low) for low, high in cut.spans)
 
 
 def plan_batches(dataset: Dataset, order: Order | WeightedOrder, course: Course) -> Iterator[PlannedBatch]:

@@ -1,4 +1,4 @@
-"""Functions of the user's own over whole batches: mixup and the like. They run on a worker, before delivery."""
+"""Functions of the user's own over whole batches. They run on a worker, before delivery, as batch steps do."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 from toolkit.errors import PipelineError
 from toolkit.escapes import short
 from toolkit.pipelines.arrays import owned_array
+from toolkit.pipelines.batch.step import BatchStep
 from toolkit.pipelines.check import BadArgumentError, a_number, an_int
 from toolkit.pipelines.functions import function_name
 from toolkit.pipelines.randomness import batch_key, generator
@@ -60,9 +61,9 @@ def batch_map(
     return BatchMap(fn, adds, drops, timeout, version)
 
 
-def as_batch_map(value: BatchMap | Callable[..., Any]) -> BatchMap:
-    """Return a function as a batch map, and a batch map as it is."""
-    return value if isinstance(value, BatchMap) else batch_map(value)
+def as_batch_map(value: BatchStep | BatchMap | Callable[..., Any]) -> BatchStep | BatchMap:
+    """Return a function as a batch map, and a batch map or a batch step as it is."""
+    return value if isinstance(value, BatchStep | BatchMap) else batch_map(value)
 
 
 def run_batch_map(

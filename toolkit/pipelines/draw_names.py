@@ -11,14 +11,21 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable
+from typing import Protocol
 
-from toolkit.pipelines.step import Step
-
-__all__ = ["draw_names"]
+__all__ = ["Named", "draw_names"]
 
 
-def draw_names(steps: Iterable[Step], path: str = "") -> list[str]:
-    """Return the draw name of each step of a slot, or of the way whose path it is."""
+class Named(Protocol):
+    """A step of slots or of batches."""
+
+    @property
+    def name(self) -> str | None:
+        """What it draws by in place of its ordinal."""
+
+
+def draw_names(steps: Iterable[Named], path: str = "") -> list[str]:
+    """Return the draw name of each step of a slot, of the way whose path it is, or of batches."""
     seen: Counter[str] = Counter()
     names = []
     for step in steps:

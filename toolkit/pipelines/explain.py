@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from toolkit.format.schema import Column
+from toolkit.pipelines.batch.step import BatchStep
 from toolkit.pipelines.batch_maps import BatchMap
 from toolkit.pipelines.build import CompiledSlot, compile_slots
 from toolkit.pipelines.randomness import RANDOM_VERSION
@@ -20,7 +21,7 @@ def explain(
     name: str,
     slots: Sequence[Slot],
     groups: Mapping[str, str],
-    batch_maps: Sequence[BatchMap],
+    batch_maps: Sequence[BatchStep | BatchMap],
     stored: tuple[Sequence[Column], pa.Schema] | None,
 ) -> str:
     """Return the tree; with `stored` columns and their Arrow schema, of these, and with the kernels it leads to.
@@ -39,7 +40,7 @@ def explain(
         left = [column.name for column in stored[0] if column.name not in read]
         branches += [(f"{name}: as it is stored", []) for name in left]
     if batch_maps:
-        branches.append(("batch maps", [repr(made) for made in batch_maps]))
+        branches.append(("batch maps", _maps(batch_maps)))
     lines = [f"pipeline {name[:12]}"]
     for number, (head, leaves) in enumerate(branches):
         last = number == len(branches) - 1
@@ -63,6 +64,17 @@ def _slot(slot: Slot, compiled: CompiledSlot | None, group: str) -> tuple[str, l
         rows.append((step.text(), _output(state), runs + (", random" if step.draws else "")))
     widths = [max((len(row[i]) for row in rows), default=0) for i in (0, 1)]
     return head, [f"{text:<{widths[0]}}  {output:<{widths[1]}}  {runs}" for text, output, runs in rows]
+
+
+def _maps(batch_maps: Sequence[BatchStep | BatchMap]) -> list[str]:
+    """Write what runs on batches, of steps with what a sample's result depends on."""
+    width = max(len(repr(made)) for made in batch_maps)
+    return [
+        f"{made!r:<{width}}  {made.runs}{f', random, by {made.reach.value}' if made.draws else ''}"
+        if isinstance(made, BatchStep)
+        else repr(made)
+        for made in batch_maps
+    ]
 
 
 def _output(state: State) -> str:

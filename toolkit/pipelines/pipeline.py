@@ -15,6 +15,7 @@ import pyarrow as pa
 from toolkit.errors import PipelineError
 from toolkit.escapes import short
 from toolkit.format.schema import Column
+from toolkit.pipelines.batch.step import BatchStep
 from toolkit.pipelines.batch_maps import BatchMap, as_batch_map
 from toolkit.pipelines.build import CompiledSlot, compile_slots
 from toolkit.pipelines.explain import explain
@@ -49,10 +50,10 @@ class RunsDry(Protocol[_Ran]):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Pipeline:
-    """Slots, and functions that run on whole batches. Columns that no slot reads pass through as they are stored."""
+    """Slots, and what runs on whole batches. Columns that no slot reads pass through as they are stored."""
 
     slots: tuple[Slot, ...]
-    batch_maps: tuple[BatchMap, ...] = ()
+    batch_maps: tuple[BatchStep | BatchMap, ...] = ()
 
     def __repr__(self) -> str:
         lines = [f"    {item!r},\n" for item in self.slots]
@@ -86,9 +87,7 @@ class Pipeline:
         """
         said: dict[str, object] = {
             "slots": sorted(map(self._shaping, self.slots)),
-            "batch_maps": [
-                [function_identity(each.fn), each.version, each.adds, each.drops] for each in self.batch_maps
-            ],
+            "batch_maps": list(map(_map_identity, self.batch_maps)),
         }
         if self.batch_maps or any(item.is_random for item in self.slots):
             said["random_version"] = RANDOM_VERSION
@@ -139,7 +138,7 @@ class Pipeline:
         return pipeline(*read_slots(source))
 
 
-def pipeline(*slots: Slot, batch_maps: Sequence[BatchMap | Callable[..., Any]] = ()) -> Pipeline:
+def pipeline(*slots: Slot, batch_maps: Sequence[BatchStep | BatchMap | Callable[..., Any]] = ()) -> Pipeline:
     """Put slots together.
 
     Random steps of the same class draw alike in slots that read different columns, so that an image and its mask are
@@ -148,13 +147,16 @@ def pipeline(*slots: Slot, batch_maps: Sequence[BatchMap | Callable[..., Any]] =
 
     Args:
         slots: What becomes of columns.
-        batch_maps: fn(columns, rng) -> columns, run in order on each batch; see toolkit.pipelines.batch_maps.
+        batch_maps: What runs on each batch, in order: steps as toolkit.mixup() makes them, which run natively and in
+            place, and functions fn(columns, rng) -> columns, see toolkit.pipelines.batch_maps.
 
     Raises:
         PipelineError: Two slots have the same name, or something is no slot.
     """
     if not isinstance(batch_maps, Sequence):
-        raise PipelineError(f"batch_maps takes a list of functions, got {short(batch_maps, 80, quoted=True)}")
+        raise PipelineError(
+            f"batch_maps takes a list of batch steps and functions, got {short(batch_maps, 80, quoted=True)}"
+        )
     seen: set[str] = set()
     for item in slots:
         if not isinstance(item, Slot):
@@ -168,6 +170,12 @@ def pipeline(*slots: Slot, batch_maps: Sequence[BatchMap | Callable[..., Any]] =
     made = Pipeline(tuple(slots), tuple(as_batch_map(each) for each in batch_maps))
     _ = made.sync_groups  # a circle is found here
     return made
+
+
+def _map_identity(made: BatchStep | BatchMap) -> list[object]:
+    if isinstance(made, BatchStep):
+        return [*made.identity(), made.version]
+    return [function_identity(made.fn), made.version, made.adds, made.drops]
 
 
 def _same_number(fill: Fill) -> Fill:

@@ -18,6 +18,7 @@ __all__ = [
     "RANDOM_VERSION",
     "batch_key",
     "draw",
+    "draws",
     "first_draws",
     "fold",
     "fold_all",
@@ -70,7 +71,12 @@ def step_keys(keys: NDArray[np.uint64], step: int) -> NDArray[np.uint64]:
 
 def first_draws(keys: NDArray[np.uint64]) -> NDArray[np.float64]:
     """Return float64 (n,): draw 0 of each of a step's keys."""
-    return (_fold_arrays(keys, np.uint64(0)) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    return draws(keys, 0)
+
+
+def draws(keys: NDArray[np.uint64], number: int) -> NDArray[np.float64]:
+    """Return float64 (n,): draw `number` of each of a step's keys."""
+    return (_fold_arrays(keys, np.uint64(number)) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 def draw(key: int, number: int) -> float:

@@ -18,31 +18,27 @@ from typing import Any, ClassVar, Self
 from toolkit.pipelines.fields import Argument
 from toolkit.pipelines.state import State
 
-__all__ = ["Step", "Steps", "all_steps", "call_text", "chain_text", "literal", "plain"]
+__all__ = ["Declared", "Step", "Steps", "all_steps", "call_text", "chain_text", "literal", "plain"]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Step:
-    """Base of every step. Registering makes a subclass a frozen dataclass; its docstring documents its word.
+class Declared:
+    """What is written as a call of a word: its fields are the arguments. Steps of slots and of batches are such calls.
 
     Constructing one checks nothing: `of` does, which is what the word calls.
 
     Attributes:
         word: Its name in code.
         limits: Fields that refuse samples, or let them pass, and change none: describe() leaves them out.
-        takes_bytes: Whether it decodes, and so wants what is stored as bytes.
-        is_slow: Whether a sample takes milliseconds.
     """
 
     word: ClassVar[str]
     limits: ClassVar[frozenset[str]] = frozenset()
-    takes_bytes: ClassVar[bool] = False
-    is_slow: ClassVar[bool] = False
 
     def __eq__(self, other: object) -> bool:
         return (
             self._values() == other._values()
-            if isinstance(other, Step) and type(other) is type(self)
+            if isinstance(other, Declared) and type(other) is type(self)
             else NotImplemented
         )
 
@@ -75,13 +71,9 @@ class Step:
     @classmethod
     def signature(cls) -> inspect.Signature:
         """Return the arguments of the word, annotated by text."""
-        if cls.of.__func__ is not Step.of.__func__:  # type: ignore[attr-defined]
+        if cls.of.__func__ is not Declared.of.__func__:  # type: ignore[attr-defined]
             return inspect.signature(cls.of)
         return inspect.Signature(sorted(map(_parameter, dataclasses.fields(cls)), key=lambda each: each.kind))
-
-    @abstractmethod
-    def after(self, state: State) -> State:
-        """Return what the value is after the step. Raises MisfitError when the step isn't for `state`."""
 
     def text(self) -> str:
         """Return the step as it is written in code, without what is left at its default."""
@@ -101,6 +93,23 @@ class Step:
         """Return what counts of the step in describe()."""
         names = [field.name for field in dataclasses.fields(self) if field.name not in self.limits]
         return [type(self).__name__, {name: plain(getattr(self, name)) for name in names}]
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Step(Declared):
+    """Base of every step of a slot. Registering makes a subclass a frozen dataclass; its docstring documents its word.
+
+    Attributes:
+        takes_bytes: Whether it decodes, and so wants what is stored as bytes.
+        is_slow: Whether a sample takes milliseconds.
+    """
+
+    takes_bytes: ClassVar[bool] = False
+    is_slow: ClassVar[bool] = False
+
+    @abstractmethod
+    def after(self, state: State) -> State:
+        """Return what the value is after the step. Raises MisfitError when the step isn't for `state`."""
 
     @property
     def name(self) -> str | None:

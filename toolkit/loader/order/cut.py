@@ -50,7 +50,7 @@ class Cut:
     @property
     def local_batch(self) -> int:
         """Samples of this rank in a step."""
-        return sum(high - low for low, high in self._ranges)
+        return sum(high - low for low, high in self.spans)
 
     def steps(self, start: int = 0) -> int:
         """Return how many batches are left of an epoch: the same number on every rank, all its workers together."""
@@ -66,13 +66,13 @@ class Cut:
         whole, rest = self._divided(start, steps)
         if whole % self.workers != self.worker:
             rest = 0  # another one's batch
-        last = sum(min(max(rest - low, 0), high - low) for low, high in self._ranges)
+        last = sum(min(max(rest - low, 0), high - low) for low, high in self.spans)
         return self._own(whole) * self.local_batch + last
 
     def positions(self, start: int, batch: int) -> NDArray[np.int64]:
         """Return this rank's positions in batch number `batch` from `start` on; -1 behind them where it is padded."""
         first = start + (batch * self.workers + self.worker) * self.global_batch
-        spans = [np.arange(first + low, first + high, dtype=np.int64) for low, high in self._ranges]
+        spans = [np.arange(first + low, first + high, dtype=np.int64) for low, high in self.spans]
         positions = spans[0] if len(spans) == 1 else np.concatenate(spans)
         if first + self.global_batch <= self.samples:
             return positions
@@ -97,5 +97,6 @@ class Cut:
         return max(0, batches - self.worker + self.workers - 1) // self.workers
 
     @property
-    def _ranges(self) -> Sequence[tuple[int, int]]:
+    def spans(self) -> Sequence[tuple[int, int]]:
+        """The places [low, high) of each global batch that are this rank's, in order."""
         return self.ranges or [(self.rank * self.batch_size, (self.rank + 1) * self.batch_size)]

@@ -55,6 +55,8 @@ class Run:
         samples: Positions in an epoch.
         seed: Of the order.
         pipeline: Hash of what changes samples.
+        global_batch_size, world_size: Samples of all ranks in a step, and how many ranks there are, where samples
+            depend on what else is in their batch; None where they don't, and then a state doesn't hold them.
     """
 
     pin: str
@@ -63,9 +65,16 @@ class Run:
     samples: int
     seed: int
     pipeline: str
+    global_batch_size: int | None = None
+    world_size: int | None = None
+
+    def facts(self) -> dict[str, object]:
+        """Return those that count."""
+        return {name: value for name in _RUN if (value := getattr(self, name)) is not None}
 
 
 _RUN = tuple(Run.__dataclass_fields__)
+_OF_BATCHES = ("global_batch_size", "world_size")
 _CURSOR = tuple(Cursor.__dataclass_fields__)
 
 
@@ -74,7 +83,7 @@ def dump_state(run: Run, cursor: Cursor) -> dict[str, Any]:
     return {
         "format": _FORMAT,
         "order_version": ORDER_VERSION,
-        **{name: getattr(run, name) for name in _RUN},
+        **run.facts(),
         **{name: getattr(cursor, name) for name in _CURSOR},
     }
 
@@ -85,7 +94,11 @@ def load_state(state: Mapping[str, Any], run: Run) -> Cursor:
     Raises:
         UsageError: It is no loader's state, or of another run; the message names everything that differs.
     """
-    facts = {name: getattr(run, name) for name in _RUN}
+    facts = run.facts()
+    if isinstance(state, Mapping):  # what one has of these and the other hasn't differs
+        of_state = [name for name in _OF_BATCHES if name in state]
+        state = {**{name: None for name in _OF_BATCHES if name in facts}, **state}
+        facts |= {name: None for name in of_state if name not in facts}
     check_state(state, "loader's", {"format": _FORMAT, "order_version": ORDER_VERSION}, facts, _CURSOR)
     cursor = Cursor(
         first_epoch=whole_number(state, "first_epoch"),

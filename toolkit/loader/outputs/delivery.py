@@ -18,6 +18,7 @@ from toolkit.loader.stages.filler import FilledSamples
 from toolkit.loader.stages.planned import PlannedBatch
 from toolkit.loader.stages.stage import ColumnStage
 from toolkit.memory.pool import BlockPool
+from toolkit.pipelines.batch.step import BatchStep
 from toolkit.pipelines.batch_maps import BatchMap
 from toolkit.pipelines.functions import function_name
 
@@ -37,7 +38,7 @@ class BatchOutput:
         fetcher: Fetcher,
         dataset: str,
         makers: Mapping[str, str],
-        maps: Sequence[BatchMap],
+        maps: Sequence[BatchStep | BatchMap],
     ) -> None:
         self._arrays = arrays
         self._adapter = adapter

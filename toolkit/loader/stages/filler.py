@@ -31,12 +31,14 @@ _FLAT = {bytes, str, int, float, bool, type(None)}  # what columns of bytes and 
 class FilledSamples:
     """A batch's columns: what its stages fill, and once it is finished what the consumer gets.
 
-    `present`: bool (n,) of each optional slot, where a sample has it.
+    `there`: bool (n,), what is neither padding nor left out. `present`: bool (n,) of each optional slot, where a sample
+    has it.
     `located` says where its samples are stored, if a stage asked for that.
     """
 
     planned: PlannedBatch
     columns: dict[str, Any]
+    there: NDArray[np.bool_]
     present: dict[str, NDArray[np.bool_]] = field(default_factory=dict)
     located: Located | None = None
 
@@ -76,7 +78,7 @@ class SampleFiller(Filler[PlannedBatch, FilledSamples, SampleMemory]):
         places = planned.places
         columns = {stage.name: stage.allocate(places, lend(stage.name)) for stage in self._stages}
         present = {stage.name: np.ones(places, np.bool_) for stage in self._stages if stage.optional}
-        return FilledSamples(planned, columns, present)
+        return FilledSamples(planned, columns, np.ones(places, np.bool_), present)
 
     def parts(self, planned: PlannedBatch, threads: int) -> Sequence[tuple[int, int]]:
         """Return a few for each thread; of a batch that is all padding one, for a worker to finish it too."""
@@ -116,13 +118,15 @@ class SampleFiller(Filler[PlannedBatch, FilledSamples, SampleMemory]):
         """Empty the places in every column: zeros in arrays, None in lists."""
         for stage in self._stages:
             stage.blank(content.columns[stage.name], start, stop)
-        for there in content.present.values():
+        for there in (content.there, *content.present.values()):
             there[start:stop] = False
 
     def finish(self, content: FilledSamples, memory: SampleMemory) -> int:
         """Make the columns that are delivered, through the maps; return what lies in no block."""
         filled = {stage.name: stage.finish(content.columns[stage.name]) for stage in self._stages}
-        content.columns = filled if self._maps is None else self._maps(content.planned, filled, memory)
+        content.columns = filled
+        if self._maps is not None:
+            content.columns = self._maps(content.planned, dict(filled), content.there, content.present, memory)
         return _bytes_beside(filled, content.columns) if self.has_other else 0
 
     def place(self, planned: PlannedBatch, at: int) -> Place:

@@ -4,30 +4,7 @@
 #include <string.h>
 
 #include "base.h"
-
-/* To bfloat16 and float16, to nearest, halves to even, as numpy, torch and JAX round. */
-static inline uint16_t to_bf16(float value) {
-    uint32_t bits;
-    memcpy(&bits, &value, 4);
-    return (uint16_t)((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
-}
-
-static inline uint16_t to_f16(float value) {
-    uint32_t bits, sign;
-    memcpy(&bits, &value, 4);
-    sign = bits >> 16 & 0x8000;
-    bits &= 0x7FFFFFFF;
-    if (bits >= 0x477FF000) /* rounds to infinity; nothing here is NaN */
-        return (uint16_t)(sign | 0x7C00);
-    if (bits < 0x38800000) { /* below the normal numbers: an addition rounds */
-        float small;
-        memcpy(&small, &bits, 4);
-        small += 0.5f;
-        memcpy(&bits, &small, 4);
-        return (uint16_t)(sign | (bits - 0x3F000000));
-    }
-    return (uint16_t)(sign | ((bits - 0x38000000 + 0xFFF + (bits >> 13 & 1)) >> 13));
-}
+#include "half.h"
 
 /* Toward zero, and what a dtype cannot hold to the nearest that it can. */
 static inline double within(float value, double low, double high) {

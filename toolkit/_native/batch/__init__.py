@@ -1,0 +1,1 @@
+"""Kernels over whole batches: samples mixed with each other, in place."""

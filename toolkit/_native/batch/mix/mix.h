@@ -1,0 +1,19 @@
+/* Two samples mixed with each other, in place. */
+#ifndef TOOLKIT_BATCH_MIX_H
+#define TOOLKIT_BATCH_MIX_H
+
+#include <stdint.h>
+
+typedef enum { MIX_U8, MIX_F16, MIX_BF16, MIX_F32, MIX_F64, MIX_DTYPES } mix_dtype;
+
+int64_t mix_width(int dtype); /* bytes of a value */
+
+/* first = first * share + second * rest, and second = second * share + first * rest, of `count` values; in float32 but
+ * for float64, without fused operations. uint8 is rounded to nearest, halves to even. */
+void mix_blend(void *first, void *second, int64_t count, int dtype, float share, float rest);
+
+/* Swap `rows` runs of `bytes`, each `stride` behind the one before, in each of `planes`, which lie `plane` apart. */
+void mix_swap(uint8_t *first, uint8_t *second, int64_t planes, int64_t plane, int64_t rows, int64_t stride,
+              int64_t bytes);
+
+#endif
