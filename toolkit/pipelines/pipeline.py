@@ -122,9 +122,17 @@ class Pipeline:
         return dataset.dry_run(self, samples)
 
     def to_yaml(self) -> str:
-        """Return the pipeline as YAML, which from_yaml() takes. Raises PipelineError: it holds a function."""
+        """Return the pipeline as YAML, which from_yaml() takes.
+
+        Raises:
+            PipelineError: It holds a function, or a batch step.
+        """
         if self.batch_maps:
-            raise PipelineError(f"batch map {self.batch_maps[0]!r}: a function can't be written as YAML")
+            kind = "batch step" if isinstance(self.batch_maps[0], BatchStep) else "batch map"
+            raise PipelineError(
+                f"{kind} {self.batch_maps[0]!r}: it can't be written as YAML, only slots can. Give what runs on "
+                "batches in Python: toolkit.pipeline(*toolkit.Pipeline.from_yaml(path).slots, batch_maps=[…])"
+            )
         return write_slots(self.slots)
 
     @staticmethod
