@@ -92,30 +92,6 @@ static void write_values(const img_layout *layout, uint8_t *at, int64_t step, in
     }
 }
 
-static inline float from_bf16(uint16_t value) {
-    const uint32_t bits = (uint32_t)value << 16;
-    float made;
-    memcpy(&made, &bits, 4);
-    return made;
-}
-
-static inline float from_f16(uint16_t value) {
-    const uint32_t sign = (uint32_t)(value & 0x8000) << 16, rest = (uint32_t)(value & 0x7FFF) << 13;
-    float made;
-    uint32_t bits = rest + 0x38000000;
-    if (rest >= 0x0F800000) { /* infinity */
-        bits = rest + 0x70000000;
-    } else if (rest < 0x00800000) { /* below the normal numbers: a subtraction brings it to them */
-        bits = rest + 0x38800000;
-        memcpy(&made, &bits, 4);
-        made -= 0x1p-14f;
-        memcpy(&bits, &made, 4);
-    }
-    bits |= sign;
-    memcpy(&made, &bits, 4);
-    return made;
-}
-
 #define NARROW(v) ((float)(v))
 
 /* The way back. */
