@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from toolkit.pipelines.cast import Cast
 from toolkit.pipelines.image.channels import ChannelDrop, ChannelShuffle, ColorTemperature, Grayscale
+from toolkit.pipelines.image.clamp import Clamp
 from toolkit.pipelines.image.colour import Brightness, ColorJitter, Contrast, Saturation, Sharpness
 from toolkit.pipelines.image.decode_step import Accuracy, DecodeImage, Mode, Truncated
 from toolkit.pipelines.image.erasing import Erasing, RandomErasing
@@ -24,6 +25,7 @@ from toolkit.pipelines.image.geometry import (
     VFlip,
 )
 from toolkit.pipelines.image.image_step import ImageStep
+from toolkit.pipelines.image.noise import GaussianNoise, SaltAndPepper, SpeckleNoise
 from toolkit.pipelines.image.tone import Autocontrast, Equalize, Gamma, Invert, Lut, Posterize, Solarize, SolarizeAdd
 from toolkit.pipelines.image.views import FiveCrop, TenCrop, Tile
 from toolkit.pipelines.image.warps import Rotate, ShearX, ShearY, Take, TranslateX, TranslateY, Unit
@@ -37,6 +39,7 @@ __all__ = [
     "CenterCrop",
     "ChannelDrop",
     "ChannelShuffle",
+    "Clamp",
     "ColorJitter",
     "ColorTemperature",
     "Contain",
@@ -50,6 +53,7 @@ __all__ = [
     "FiveCrop",
     "Gamma",
     "GaussianBlur",
+    "GaussianNoise",
     "Grayscale",
     "HFlip",
     "ImageStep",
@@ -70,6 +74,7 @@ __all__ = [
     "ResizeLong",
     "ResizeShort",
     "Rotate",
+    "SaltAndPepper",
     "Saturation",
     "ScaleJitter",
     "Sharpness",
@@ -77,6 +82,7 @@ __all__ = [
     "ShearY",
     "Solarize",
     "SolarizeAdd",
+    "SpeckleNoise",
     "Take",
     "TenCrop",
     "Thumbnail",

@@ -6,6 +6,7 @@ from toolkit.pipelines import cast, conditions, python, stored
 from toolkit.pipelines.array import numbers, tensors
 from toolkit.pipelines.image import (
     channels,
+    clamp,
     colour,
     decode_step,
     erasing,
@@ -13,6 +14,7 @@ from toolkit.pipelines.image import (
     finish,
     fitting,
     geometry,
+    noise,
     tone,
     views,
     warps,
@@ -32,6 +34,8 @@ FAMILIES = (
     tone,
     channels,
     erasing,
+    noise,
+    clamp,
     finish,
     cast,
     stored,

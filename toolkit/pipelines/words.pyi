@@ -669,6 +669,58 @@ class Words(ABC):
             name: What it draws by, in place of its number among those that have no name.
         """
 
+    def gaussian_noise(
+        self, std: float | tuple[float, float], mean: float = 0.0, *, p: float = 1.0, name: str | None = None
+    ) -> Self:
+        """Add noise of the normal distribution to each value, on pixels or behind normalize.
+
+        It happens when u0 < p, with std = low + (high - low) * u1: value + mean + std * z. On pixels the units are
+        levels of 0..255, and the sum is rounded, halves up, and cut off at both ends; alpha stays. On a tensor they are
+        its own, and the sum is rounded to its dtype. Each channel of each pixel has its own z, a number of the normal
+        distribution by Box and Muller from the bits that the pixel's place draws.
+
+        Args:
+            std: The standard deviation, or (low, high) to draw it from.
+            mean: What is added to all.
+            p: The probability.
+            name: What it draws by, in place of its number among those that have no name.
+        """
+
+    def speckle_noise(self, std: float | tuple[float, float], *, p: float = 1.0, name: str | None = None) -> Self:
+        """Multiply each value of pixels with noise: value + value * std * z, skimage's speckle.
+
+        It happens when u0 < p, with std = low + (high - low) * u1. Each channel of each pixel has its own z, as in
+        gaussian_noise; the sum is rounded, halves up, and cut off at 0 and 255. Alpha stays.
+
+        Args:
+            std: The standard deviation, or (low, high) to draw it from.
+            p: The probability.
+            name: What it draws by, in place of its number among those that have no name.
+        """
+
+    def salt_and_pepper(
+        self, amount: float | tuple[float, float], salt: float = 0.5, *, p: float = 1.0, name: str | None = None
+    ) -> Self:
+        """Make pixels white or black: a share `amount` of them, and of those the share `salt` white.
+
+        It happens when u0 < p, with amount = low + (high - low) * u1. By the 64 bits that a pixel's place draws: it
+        changes when the upper 32, over 2^32, are below the amount, and becomes white when the lower 32 are below the
+        share. All colours of a pixel change; alpha stays.
+
+        Args:
+            amount: The share of pixels that change, or (low, high) to draw it from.
+            salt: The share of white among them.
+            p: The probability.
+            name: What it draws by, in place of its number among those that have no name.
+        """
+
+    def clamp(self, low: float, high: float) -> Self:
+        """Bring values below `low` to it, and those above `high` to that: numpy.clip.
+
+        It takes pixels, the tensor of floats that they become, and any other number or tensor. Of whole numbers both
+        ends must be whole.
+        """
+
     def normalize(self, mean: str | Sequence[float], std: Sequence[float] | None = None) -> Self:
         """Make float32 (channels, height, width): (pixel / 255 - mean) / std.
 

@@ -14,6 +14,10 @@
 /* Every step by its word in Python. */
 #define IMG_OPS(OP)                                                                                                    \
     OP(random_erasing)                                                                                                 \
+    OP(gaussian_noise)                                                                                                 \
+    OP(speckle_noise)                                                                                                  \
+    OP(salt_and_pepper)                                                                                                \
+    OP(clamp)                                                                                                          \
     OP(resize)                                                                                                         \
     OP(resize_short)                                                                                                   \
     OP(resize_long)                                                                                                    \
