@@ -11,7 +11,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from toolkit.escapes import short
 from toolkit.pipelines import fields
@@ -32,9 +32,14 @@ class _WayMisfitError(MisfitError):
 
 
 class Branch(Step):
-    """A step that runs one of several lists of steps, or none, as draw 0 says."""
+    """A step that runs one of several lists of steps, or none, as draw 0 says.
+
+    Attributes:
+        native_word: What the native call names it, where it runs there.
+    """
 
     __slots__ = ()
+    native_word: ClassVar[str]
 
     @property
     @abstractmethod
@@ -45,6 +50,15 @@ class Branch(Step):
     @abstractmethod
     def limits_of_ways(self) -> list[float]:
         """The limit below which the draw must be for each way: the first such is taken."""
+
+    @property
+    def native_fields(self) -> dict[str, object]:
+        """What the native call takes for it, but its id."""
+        return {"limits": self.limits_of_ways}
+
+    def passes(self, of_ways: list[int]) -> int:
+        """Return how many steps on pixels a picture passes through in it at most; `of_ways`: in each of its ways."""
+        return max(of_ways, default=0)
 
     @abstractmethod
     def path(self, way: int) -> str:
@@ -130,6 +144,7 @@ class Maybe(Branch):
     """
 
     word = "maybe"
+    native_word = "maybe"
     steps: tuple[Step, ...]
     p: float = fields.number(0.5, least=0, most=1)
     name: str | None = fields.draw_name()
@@ -183,6 +198,7 @@ class OneOf(Branch):
     """
 
     word = "one_of"
+    native_word = "one_of"
     branches: tuple[tuple[Step, ...], ...]
     weights: tuple[float, ...] | None = fields.argument(
         lambda name, value: _weights(name, value), "Sequence[float] | None", None, keyword=True

@@ -19,6 +19,7 @@ from toolkit.pipelines.image import (
     views,
     warps,
 )
+from toolkit.pipelines.image.policies import aug_mix, augment
 from toolkit.pipelines.text import strings
 
 __all__ = ["FAMILIES"]
@@ -33,6 +34,8 @@ FAMILIES = (
     filters,
     tone,
     channels,
+    augment,
+    aug_mix,
     erasing,
     noise,
     clamp,

@@ -144,9 +144,13 @@ def flag(default: Any = MISSING, *, keyword: bool = False) -> Any:
     return _field(Argument(a_flag, "bool", keyword), default)
 
 
-def choice(kind: type[enum.Enum], default: Any = MISSING, *, keyword: bool = False) -> Any:
-    """Declare a member of an Enum, which is written as its value."""
-    return _field(Argument(lambda name, value: a_choice(kind, name, value), "str", keyword), default)
+def choice(kind: type[enum.Enum], default: Any = MISSING, *, keyword: bool = False, optional: bool = False) -> Any:
+    """Declare a member of an Enum, which is written as its value; `optional`: or None."""
+
+    def check(name: str, value: Any) -> enum.Enum | None:
+        return None if optional and value is None else a_choice(kind, name, value)
+
+    return _field(Argument(check, _or_none("str", optional), keyword), default)
 
 
 def dtype(default: Any = MISSING, *, also: tuple[str, ...] = (), optional: bool = False) -> Any:

@@ -637,6 +637,125 @@ class Words(ABC):
             name: What it draws by, in place of its number among those that have no name.
         """
 
+    def rand_augment(
+        self,
+        num_ops: int = 2,
+        magnitude: float = 9,
+        *,
+        ops: str = "torchvision",
+        num_magnitude_bins: int = 31,
+        magnitude_std: float = 0.0,
+        p: float | None = None,
+        filter: str | None = None,
+        fill: int | tuple[int, int, int] | None = None,
+        name: str | None = None,
+    ) -> Self:
+        """Run `num_ops` operations, each drawn from a list: torchvision's RandAugment, or timm's.
+
+        torchvision's operations are identity, shear, translate and rotate, brightness, color, contrast, sharpness,
+        posterize, solarize, autocontrast and equalize, with the magnitude of one bin of `num_magnitude_bins`.
+        timm's lack identity and have invert and solarize_add, and the magnitude is a level of 0 to 10. Those with a
+        sign take either, half the time. timm's rand-m9-mstd0.5-inc1 is rand_augment(2, 9, ops="timm",
+        magnitude_std=0.5, fill=(124, 116, 104)).
+
+        It stands for so many one_of's, whose draws choose operations; what an operation draws goes by its own name.
+
+        Args:
+            num_ops: How many operations a picture passes through.
+            magnitude: The number of the bin, or with timm's operations a level of 0 to 10.
+            ops: "torchvision"; "timm", whose operations do more at a higher level; "timm-decreasing", not all of
+                which do.
+            num_magnitude_bins: Of torchvision's operations.
+            magnitude_std: Of timm's: the level is normal, and cut off at 0 and 10; 0: it is fixed.
+            p: The probability of each operation that is drawn; None: 1, or with timm's operations 0.5.
+            filter: nearest, bilinear, bicubic or random, one of the last two; None: nearest, or with timm's
+                operations random.
+            fill: What lies outside of moved pixels: a number, or red, green and blue; None: 0, or with timm's
+                operations 128.
+            name: What it draws by, in place of its number among those that have no name.
+        """
+
+    def auto_augment(
+        self,
+        policy: str = "imagenet",
+        *,
+        filter: str = "nearest",
+        fill: int | tuple[int, int, int] = 0,
+        name: str | None = None,
+    ) -> Self:
+        """Run one of 25 pairs of operations that were learned on a dataset: torchvision's AutoAugment.
+
+        Each operation of the pair is run with its probability, at its magnitude; those with a sign take either,
+        half the time.
+
+        Args:
+            policy: What it was learned on: "imagenet", "cifar10" or "svhn".
+            filter: How pixels are taken: nearest, bilinear, bicubic, or random, which is one of the last two.
+            fill: What lies outside of moved pixels: a number, or red, green and blue.
+            name: What it draws by, in place of its number among those that have no name.
+        """
+
+    def trivial_augment_wide(
+        self,
+        num_magnitude_bins: int = 31,
+        *,
+        filter: str = "nearest",
+        fill: int | tuple[int, int, int] = 0,
+        name: str | None = None,
+    ) -> Self:
+        """Run one operation with any magnitude: torchvision's TrivialAugmentWide.
+
+        The operations are rand_augment's, with wider magnitudes; each, and each of the bins, is as likely as the
+        others, and those with a sign take either, half the time.
+
+        Args:
+            num_magnitude_bins: How many magnitudes an operation has.
+            filter: How pixels are taken: nearest, bilinear, bicubic, or random, which is one of the last two.
+            fill: What lies outside of moved pixels: a number, or red, green and blue.
+            name: What it draws by, in place of its number among those that have no name.
+        """
+
+    def three_augment(self, *, name: str | None = None) -> Self:
+        """Make it gray, solarize or blur it, each as likely: 3-Augment of DeiT III, "3a" in timm.
+
+        Values of 128 or more are inverted; the blur has a sigma of 0.1 to 2, and is gaussian where theirs is the
+        box blurs of PIL.ImageFilter.GaussianBlur, which come near.
+
+        Args:
+            name: What it draws by, in place of its number among those that have no name.
+        """
+
+    def aug_mix(
+        self,
+        severity: int = 3,
+        mixture_width: int = 3,
+        chain_depth: int = -1,
+        alpha: float = 1.0,
+        all_ops: bool = True,
+        *,
+        filter: str = "bilinear",
+        fill: int | tuple[int, int, int] = 0,
+        name: str | None = None,
+    ) -> Self:
+        """Mix a picture with what chains of operations make of it: torchvision's AugMix.
+
+        Each chain runs `chain_depth` operations of rand_augment's list without identity, each with the magnitude of
+        one of the first `severity` of ten bins; those with a sign take either, half the time. With (m, 1 - m) drawn
+        from Beta(alpha, alpha) and w of the chains from Dirichlet(alpha), the result is m * picture + the sum of
+        (1 - m) * w[i] * chain i in float32, cut off. Operations are those of PIL images, as in every policy here;
+        torchvision's AugMix runs those of tensors, whose bilinear ones differ.
+
+        Args:
+            severity: How many magnitudes may be drawn, 1 to 10.
+            mixture_width: How many chains there are.
+            chain_depth: How many operations a chain has; -1: 1, 2 or 3, each as likely.
+            alpha: Of the distributions that the shares are drawn from.
+            all_ops: Whether brightness, color, contrast and sharpness are among the operations.
+            filter: How pixels are taken: nearest, bilinear, bicubic, or random, which is one of the last two.
+            fill: What lies outside of moved pixels: a number, or red, green and blue.
+            name: What it draws by, in place of its number among those that have no name.
+        """
+
     def random_erasing(
         self,
         p: float = 0.5,

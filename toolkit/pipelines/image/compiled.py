@@ -371,7 +371,7 @@ def _op(step: Step, name: str) -> tuple[Any, ...]:
     """Return one step as ImageProgram takes it; `name` is what it draws by."""
     if isinstance(step, Branch):
         ways = [_way(steps, f"{name}/{step.path(way)}") for way, steps in enumerate(step.ways)]
-        return step.word, {"limits": step.limits_of_ways, "id": step_id(name)}, ways
+        return step.native_word, {**step.native_fields, "id": step_id(name)}, ways
     if not isinstance(step, KernelStep):
         raise ValueError(f"{step.word} is no step on pixels")
     return step.word, step.kernel() | ({"id": step_id(name)} if step.draws else {})

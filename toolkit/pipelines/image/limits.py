@@ -84,7 +84,7 @@ def _passes(steps: Sequence[Step]) -> int:
         if isinstance(step, PixelStep):
             passes += 1
         elif isinstance(step, Branch):
-            passes += max(map(_passes, step.ways), default=0)
+            passes += step.passes([_passes(way) for way in step.ways])
     return passes
 
 

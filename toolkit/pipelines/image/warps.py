@@ -39,9 +39,14 @@ class Unit(enum.Enum):
     FRACTION = "fraction"
 
 
-def fill() -> Any:
-    """Declare what lies outside the picture."""
-    return fields.argument(_fill, "int | tuple[int, int, int]", 0, keyword=True, least=0, most=255)
+def fill(default: Fill | None = 0) -> Any:
+    """Declare what lies outside the picture; with a default of None it may be that."""
+
+    def check(name: str, value: Any) -> Fill | None:
+        return None if default is None and value is None else _fill(name, value)
+
+    annotation = "int | tuple[int, int, int]" + (" | None" if default is None else "")
+    return fields.argument(check, annotation, default, keyword=True, least=0, most=255)
 
 
 def _fill(name: str, value: Any) -> Fill:
