@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from toolkit.pipelines.cast import Cast
+from toolkit.pipelines.image.affine import Affine, Perspective, Shear
 from toolkit.pipelines.image.channels import ChannelDrop, ChannelShuffle, ColorTemperature, Grayscale
 from toolkit.pipelines.image.clamp import Clamp
 from toolkit.pipelines.image.colour import Brightness, ColorJitter, Contrast, Saturation, Sharpness
 from toolkit.pipelines.image.decode_step import Accuracy, DecodeImage, Mode, Truncated
+from toolkit.pipelines.image.elastic import Elastic, Mixing
 from toolkit.pipelines.image.erasing import Erasing, RandomErasing
 from toolkit.pipelines.image.filters import GaussianBlur, MedianBlur, MotionBlur, UnsharpMask
 from toolkit.pipelines.image.finish import Normalize, Patchify, ToChw, ToHwc
@@ -33,6 +35,7 @@ from toolkit.pipelines.state import Layout
 
 __all__ = [
     "Accuracy",
+    "Affine",
     "Autocontrast",
     "Brightness",
     "Cast",
@@ -47,6 +50,7 @@ __all__ = [
     "Cover",
     "Crop",
     "DecodeImage",
+    "Elastic",
     "Equalize",
     "Erasing",
     "Filter",
@@ -61,11 +65,13 @@ __all__ = [
     "Layout",
     "Lut",
     "MedianBlur",
+    "Mixing",
     "Mode",
     "MotionBlur",
     "Normalize",
     "Pad",
     "Patchify",
+    "Perspective",
     "Posterize",
     "RandomCrop",
     "RandomErasing",
@@ -78,6 +84,7 @@ __all__ = [
     "Saturation",
     "ScaleJitter",
     "Sharpness",
+    "Shear",
     "ShearX",
     "ShearY",
     "Solarize",

@@ -132,7 +132,7 @@ def _apply(image: Image.Image, step: Step, u: Draws) -> Image.Image:
             return gray if channels == 1 else Image.merge("RGB", (gray, gray, gray))
         case _ if isinstance(step, filters_oracle.FILTERS):
             return filters_oracle.apply(image, step, u)
-        case steps.ShearX() | steps.ShearY() | steps.TranslateX() | steps.TranslateY() | steps.Rotate():
+        case _ if isinstance(step, warp_oracle.WARPS):
             return warp_oracle.apply(image, step, u)
         case _ if isinstance(step, tone_oracle.TONES):
             return tone_oracle.apply(image, step, u)

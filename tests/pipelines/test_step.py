@@ -117,6 +117,31 @@ EXAMPLES: dict[str, tuple[str, str, pa.Array, Any]] = {
         PICTURES,
         None,
     ),
+    "affine": (
+        "degrees=(-45.0, 60.0), translate=(0.25, 0.5), scale=(0.5, 1.5), shear=(1.0, 2.0, 3.0, 4.0), "
+        'filter="bilinear", fill=9, center=(3.0, 4.0), name="x"',
+        ".decode_image()",
+        PICTURES,
+        None,
+    ),
+    "shear": (
+        '(-45.0, 60.0), y=(5.0, 6.0), filter="bilinear", fill=9, center=(3.0, 4.0), name="x"',
+        ".decode_image()",
+        PICTURES,
+        None,
+    ),
+    "perspective": (
+        'distortion_scale=0.75, p=0.75, filter="bicubic", fill=(1, 2, 3), name="x"',
+        ".decode_image()",
+        PICTURES,
+        None,
+    ),
+    "elastic": (
+        'alpha=(60.0, 70.0), sigma=2.0, filter="nearest", fill=9, name="x"',
+        ".decode_image()",
+        PICTURES,
+        None,
+    ),
     "color_jitter": ('brightness=(0.5, 1.5), hue=(-0.25, 0.25), name="x"', ".decode_image()", PICTURES, None),
     "sharpness": ('(0.5, 1.5), mirror=True, p=0.5, name="x"', ".decode_image()", PICTURES, None),
     "gaussian_blur": ('3, sigma=(0.5, 2.5), p=0.5, name="x"', ".decode_image()", PICTURES, None),

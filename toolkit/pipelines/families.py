@@ -5,10 +5,12 @@ from __future__ import annotations
 from toolkit.pipelines import cast, conditions, python, stored
 from toolkit.pipelines.array import numbers, tensors
 from toolkit.pipelines.image import (
+    affine,
     channels,
     clamp,
     colour,
     decode_step,
+    elastic,
     erasing,
     filters,
     finish,
@@ -30,6 +32,8 @@ FAMILIES = (
     fitting,
     views,
     warps,
+    affine,
+    elastic,
     colour,
     filters,
     tone,

@@ -324,6 +324,112 @@ class Words(ABC):
             name: What it draws by, in place of its number among those that have no name.
         """
 
+    def affine(
+        self,
+        degrees: float | tuple[float, float] = (0.0, 0.0),
+        translate: tuple[float, float] | None = None,
+        scale: tuple[float, float] | None = None,
+        shear: float | tuple[float, ...] | None = None,
+        *,
+        filter: str = "nearest",
+        fill: int | tuple[int, int, int] = 0,
+        center: tuple[float, float] | None = None,
+        name: str | None = None,
+    ) -> Self:
+        """Turn, move, scale and shear about the center by what is drawn: torchvision's RandomAffine of PIL images.
+
+        Each is low + (high - low) * u: the angle, clockwise, by u0; the shift of x by u1 and of y by u2, from
+        -share * side to share * side, rounded, halves to even; the scale by u3; the shears, in degrees, along x by
+        u4 and along y by u5. What is None isn't done. The inverse of the map is torchvision's, and goes to Pillow's
+        Image.transform.
+
+        Args:
+            degrees: (low, high) of the angle; d is (-d, d).
+            translate: The largest shifts, as shares of (width, height).
+            scale: (low, high) of the scale.
+            shear: (low, high) along x, with two more numbers along y; s is (-s, s) along x.
+            filter: How pixels are taken: nearest, bilinear or bicubic.
+            fill: What lies outside: a number, or red, green and blue.
+            center: (x, y) of the place that stays, from the upper left corner; None: the picture's middle.
+            name: What it draws by, in place of its number among those that have no name.
+        """
+
+    def shear(
+        self,
+        x: float | tuple[float, float],
+        y: float | tuple[float, float] = (0.0, 0.0),
+        *,
+        filter: str = "nearest",
+        fill: int | tuple[int, int, int] = 0,
+        center: tuple[float, float] | None = None,
+        name: str | None = None,
+    ) -> Self:
+        """Shear about the center by angles: torchvision's affine with a shear alone.
+
+        Along x by low + (high - low) * u0 degrees, along y by low + (high - low) * u1.
+
+        Args:
+            x: (low, high) of the angle along x; s is (-s, s).
+            y: (low, high) of the angle along y; s is (-s, s).
+            filter: How pixels are taken: nearest, bilinear or bicubic.
+            fill: What lies outside: a number, or red, green and blue.
+            center: (x, y) of the place that stays, from the upper left corner; None: the picture's middle.
+            name: What it draws by, in place of its number among those that have no name.
+        """
+
+    def perspective(
+        self,
+        distortion_scale: float = 0.5,
+        *,
+        p: float = 0.5,
+        filter: str = "bilinear",
+        fill: int | tuple[int, int, int] = 0,
+        name: str | None = None,
+    ) -> Self:
+        """Move the four corners inwards, with probability `p`: torchvision's RandomPerspective of PIL images.
+
+        It happens when u0 < p. Let X = int(distortion_scale * (width // 2)), and Y the same of the height. The x of
+        the top left, top right, bottom right and bottom left corner draw floor(u * (X + 1)) by u1, u3, u5 and u7,
+        their y floor(u * (Y + 1)) by u2, u4, u6 and u8. That is added to 0, on the right to width - X - 1 and at the
+        bottom to height - Y - 1. The map takes the corners of the picture, (0, 0) to (width - 1, height - 1), there.
+        Its eight numbers are rounded to float32, and go to Pillow's Image.transform. A picture whose corners come to
+        lie on a line stays as it is.
+
+        Args:
+            distortion_scale: How far the corners move at most, 0 to 1: 1 is to the middle.
+            p: The probability.
+            filter: How pixels are taken: nearest, bilinear or bicubic.
+            fill: What lies outside: a number, or red, green and blue.
+            name: What it draws by, in place of its number among those that have no name.
+        """
+
+    def elastic(
+        self,
+        alpha: float | tuple[float, float] = (50.0, 50.0),
+        sigma: float = 5.0,
+        *,
+        filter: str = "bilinear",
+        fill: int | tuple[int, int, int] = 0,
+        name: str | None = None,
+    ) -> Self:
+        """Move every pixel by a smooth random field: torchvision's ElasticTransform.
+
+        Pixel i, counted along the rows, draws 64 bits: its noise along x is the highest 24 of them over 2**23, less
+        1, and along y the next 24. Each noise is blurred by a Gaussian of int(8 * sigma + 1) taps, or one more where
+        that is even, mirrored at the edges, and multiplied by alpha / 2. So many pixels away, to the right and down,
+        lies what the pixel is taken from. (torchvision says alpha / width on a grid from -1 to 1, which is the same.)
+        It is sampled as by torch's grid_sample with align_corners=False: pixels outside are 0, and where the shares
+        of those inside sum to m, the mix is weighed by m and `fill` by 1 - m. Halves are rounded to even. Alpha is a
+        channel like the others.
+
+        Args:
+            alpha: How far pixels move: one number, or (x, y).
+            sigma: How smooth the field is; 0: not at all.
+            filter: nearest or bilinear.
+            fill: What lies outside: a number, or red, green and blue.
+            name: What it draws by, in place of its number among those that have no name.
+        """
+
     def color_jitter(
         self,
         *,

@@ -7,6 +7,7 @@ what lies outside the picture: one number for every channel, alpha too, or red, 
 from __future__ import annotations
 
 import enum
+from dataclasses import MISSING
 from typing import Any
 
 from toolkit._native.image.program import MAX_SIDE
@@ -59,7 +60,12 @@ def _fill(name: str, value: Any) -> Fill:
     return red, green, blue
 
 
-def number_or_range(*, most: float, symmetric: bool = False) -> Any:
+def fill_of(fill: Fill) -> tuple[int, int, int, int]:
+    """Return it for each channel."""
+    return (fill,) * 4 if isinstance(fill, int) else (*fill, 255)
+
+
+def number_or_range(default: Any = MISSING, *, most: float, symmetric: bool = False) -> Any:
     """Declare (low, high) within -most..most; one number is both, or with `symmetric` (-number, number)."""
 
     def check(name: str, value: Any) -> tuple[float, float]:
@@ -68,7 +74,9 @@ def number_or_range(*, most: float, symmetric: bool = False) -> Any:
         number = a_number(name, value, least=0 if symmetric else -most, most=most)
         return (-number if symmetric and number else number), number
 
-    return fields.argument(check, "float | tuple[float, float]", least=None if symmetric else -most, most=most)
+    given = default if default is MISSING else check("default", default)
+    least = None if symmetric else -most
+    return fields.argument(check, "float | tuple[float, float]", given, least=least, most=most)
 
 
 def center() -> Any:
@@ -104,8 +112,7 @@ class WarpStep(PixelStep):
 
     def kernel(self) -> dict[str, Any]:
         """Return the fields, fill as four numbers."""
-        fill = (self.fill,) * 4 if isinstance(self.fill, int) else (*self.fill, 255)
-        return {**PixelStep.kernel(self), "fill": fill}
+        return {**PixelStep.kernel(self), "fill": fill_of(self.fill)}
 
     @property
     def native(self) -> str:

@@ -36,6 +36,10 @@
     OP(hflip)                                                                                                          \
     OP(vflip)                                                                                                          \
     OP(rotate)                                                                                                         \
+    OP(affine)                                                                                                         \
+    OP(perspective)                                                                                                    \
+    OP(shear)                                                                                                          \
+    OP(elastic)                                                                                                        \
     OP(shear_x)                                                                                                        \
     OP(shear_y)                                                                                                        \
     OP(translate_x)                                                                                                    \

@@ -2,7 +2,7 @@
  *
  * Positions are in double, as Pillow's, so that the same pixels lie inside; colours are mixed in float, which differs from
  * Pillow's double by less than a thousandth of a level before both are cut off. Each loop is compiled once for any machine
- * and once for AVX2, which can gather; both give the same: no sum is reordered and nothing is fused.
+ * and once for AVX2; both give the same: no sum is reordered and nothing is fused.
  */
 #include "sampler.h"
 
@@ -16,7 +16,7 @@
 const char *const img_take_words[] = {"nearest", "bilinear", "bicubic", NULL};
 
 typedef struct {
-    int32_t inside[BLOCK]; /* 0 or -1 */
+    uint32_t inside[BLOCK]; /* all bits or none */
     int32_t x[BLOCK], y[BLOCK];
     float dx[BLOCK], dy[BLOCK];
 } block;
@@ -50,28 +50,37 @@ INLINE void place(const img_map *map, int64_t first, int64_t row, double *x, dou
 /* Which positions lie inside; returns whether any does. */
 INLINE int find_inside(const img_sampler *from, const double *x, const double *y, block *b) {
     const double width = from->width, height = from->height;
-    int32_t any = 0;
+    uint32_t any = 0;
     for (int i = 0; i < BLOCK; i++) {
-        b->inside[i] = -(int32_t)((x[i] >= 0.0) & (x[i] < width) & (y[i] >= 0.0) & (y[i] < height));
+        b->inside[i] = -(uint32_t)((x[i] >= 0.0) & (x[i] < width) & (y[i] >= 0.0) & (y[i] < height));
         any |= b->inside[i];
     }
     return any != 0;
 }
 
-/* The pixel that a position lies in, or 0. */
-INLINE void find_pixels(const double *x, const double *y, block *b) {
+/* A position within low .. high; whatever is no number becomes low. */
+INLINE double within(double v, double low, double high) {
+    v = v > low ? v : low;
+    return v < high ? v : high;
+}
+
+/* The pixels that positions lie in, those outside at the edge. */
+INLINE void find_pixels(const img_sampler *from, const double *x, const double *y, block *b) {
+    const double right = from->width - 1, bottom = from->height - 1;
     for (int i = 0; i < BLOCK; i++) {
-        b->x[i] = (int32_t)(b->inside[i] ? x[i] : 0.0);
-        b->y[i] = (int32_t)(b->inside[i] ? y[i] : 0.0);
+        b->x[i] = (int32_t)within(x[i], 0.0, right + 0.5);
+        b->y[i] = (int32_t)within(y[i], 0.0, bottom + 0.5);
     }
 }
 
-/* The last pixel whose middle lies before a position or at it, -1 at least, and how far behind. */
-INLINE void find_middles(const double *x, const double *y, block *b) {
+/* The last pixels whose middles lie before positions or at them, -1 at least, and how far behind; positions are kept `edge`
+ * from the edges. */
+INLINE void find_middles(const img_sampler *from, double edge, const double *x, const double *y, block *b) {
+    const double right = from->width - edge, bottom = from->height - edge;
     for (int i = 0; i < BLOCK; i++) {
-        const double u = (b->inside[i] ? x[i] : 0.5) - 0.5, v = (b->inside[i] ? y[i] : 0.5) - 0.5;
-        b->x[i] = (int32_t)u - (u < 0.0);
-        b->y[i] = (int32_t)v - (v < 0.0);
+        const double u = within(x[i], edge, right) - 0.5, v = within(y[i], edge, bottom) - 0.5;
+        b->x[i] = (int32_t)(u + 1.0) - 1;
+        b->y[i] = (int32_t)(v + 1.0) - 1;
         b->dx[i] = (float)(u - (double)b->x[i]);
         b->dy[i] = (float)(v - (double)b->y[i]);
     }
@@ -84,48 +93,45 @@ INLINE int32_t clip(int32_t at, int32_t last) {
 
 /* ---- Filters ---- */
 
-INLINE void take_nearest(const img_sampler *from, const double *x, const double *y, block *b, uint32_t *out) {
-    const uint32_t *pixels = (const uint32_t *)from->pixels, fill = fill_of(from);
-    find_pixels(x, y, b);
-    for (int i = 0; i < BLOCK; i++)
-        b->x[i] += b->y[i] * from->width;
+INLINE void take_nearest(const img_sampler *from, const double *x, const double *y, block *b, uint32_t *restrict out) {
+    const uint32_t *restrict pixels = (const uint32_t *)from->pixels;
+    const uint32_t fill = fill_of(from);
+    const int32_t width = from->width;
+    find_pixels(from, x, y, b);
     for (int i = 0; i < BLOCK; i++) {
-        const uint32_t pixel = pixels[b->x[i]];
-        out[i] = b->inside[i] ? pixel : fill;
+        const uint32_t pixel = pixels[b->x[i] + b->y[i] * width];
+        out[i] = (pixel & b->inside[i]) | (fill & ~b->inside[i]);
     }
 }
 
 INLINE float channel(uint32_t pixel, int c) { return (float)(int32_t)(pixel >> (8 * c) & 255); }
 INLINE float between(float a, float b, float d) { return a + (b - a) * d; }
 
-/* A pixel of its channels. */
-INLINE uint32_t join(const int32_t *level, int channels) {
-    const uint32_t pixel = (uint32_t)level[0] | (uint32_t)level[1] << 8 | (uint32_t)level[2] << 16;
-    return pixel | (uint32_t)level[channels == 4 ? 3 : 0] << 24;
+INLINE uint32_t join(int32_t red, int32_t green, int32_t blue, int32_t alpha) {
+    return (uint32_t)red | (uint32_t)green << 8 | (uint32_t)blue << 16 | (uint32_t)alpha << 24;
 }
 
-INLINE void take_bilinear(const img_sampler *from, int channels, const double *x, const double *y, block *b, uint32_t *out) {
-    const uint32_t *pixels = (const uint32_t *)from->pixels, fill = fill_of(from);
+/* One channel of four pixels. */
+INLINE int32_t mix(uint32_t p0, uint32_t p1, uint32_t p2, uint32_t p3, int c, float dx, float dy) {
+    const float above = between(channel(p0, c), channel(p1, c), dx), below = between(channel(p2, c), channel(p3, c), dx);
+    return (int32_t)between(above, below, dy);
+}
+
+INLINE void take_bilinear(const img_sampler *from, int alpha, const double *x, const double *y, block *b,
+                          uint32_t *restrict out) {
+    const uint32_t *restrict pixels = (const uint32_t *)from->pixels;
+    const uint32_t fill = fill_of(from);
     const int32_t width = from->width, right = width - 1, bottom = from->height - 1;
-    int32_t at[4][BLOCK];
-    find_middles(x, y, b);
+    find_middles(from, 0.5, x, y, b); /* half a pixel from the edge there is one colour */
     for (int i = 0; i < BLOCK; i++) {
-        const int32_t left = clip(b->x[i], right), next = clip(b->x[i] + 1, right);
-        const int32_t top = clip(b->y[i], bottom) * width, below = clip(b->y[i] + 1, bottom) * width;
-        at[0][i] = top + left;
-        at[1][i] = top + next;
-        at[2][i] = below + left;
-        at[3][i] = below + next;
-    }
-    for (int i = 0; i < BLOCK; i++) {
-        const uint32_t p0 = pixels[at[0][i]], p1 = pixels[at[1][i]], p2 = pixels[at[2][i]], p3 = pixels[at[3][i]];
-        int32_t level[4];
-        for (int c = 0; c < channels; c++) {
-            const float above = between(channel(p0, c), channel(p1, c), b->dx[i]);
-            level[c] = (int32_t)between(above, between(channel(p2, c), channel(p3, c), b->dx[i]), b->dy[i]);
-        }
-        const uint32_t pixel = join(level, channels);
-        out[i] = b->inside[i] ? pixel : fill;
+        const int32_t left = b->x[i], next = left < right ? left + 1 : right;
+        const int32_t top = b->y[i] * width, below = (b->y[i] < bottom ? b->y[i] + 1 : bottom) * width;
+        const uint32_t p0 = pixels[top + left], p1 = pixels[top + next], p2 = pixels[below + left], p3 = pixels[below + next];
+        const float dx = b->dx[i], dy = b->dy[i];
+        const int32_t red = mix(p0, p1, p2, p3, 0, dx, dy), green = mix(p0, p1, p2, p3, 1, dx, dy);
+        const int32_t blue = mix(p0, p1, p2, p3, 2, dx, dy);
+        const uint32_t pixel = join(red, green, blue, alpha ? mix(p0, p1, p2, p3, 3, dx, dy) : red);
+        out[i] = (pixel & b->inside[i]) | (fill & ~b->inside[i]);
     }
 }
 
@@ -134,35 +140,46 @@ INLINE float cubic(float a, float b, float c, float d, float at) {
     return b + at * (p2 + at * (p3 + at * p4));
 }
 
-INLINE void take_bicubic(const img_sampler *from, int channels, const double *x, const double *y, block *b, uint32_t *out) {
-    const uint32_t *pixels = (const uint32_t *)from->pixels, fill = fill_of(from);
+INLINE float mix_row(uint32_t p0, uint32_t p1, uint32_t p2, uint32_t p3, int c, float dx) {
+    return cubic(channel(p0, c), channel(p1, c), channel(p2, c), channel(p3, c), dx);
+}
+
+typedef struct {
+    float of[4][BLOCK];
+} mixed_rows;
+
+INLINE int32_t mix_rows(const mixed_rows *rows, int i, float dy) {
+    const float v = cubic(rows->of[0][i], rows->of[1][i], rows->of[2][i], rows->of[3][i], dy);
+    const float low = v > 0.0f ? v : 0.0f;
+    return (int32_t)(low < 255.0f ? low : 255.0f);
+}
+
+INLINE void take_bicubic(const img_sampler *from, int alpha, const double *x, const double *y, block *b,
+                         uint32_t *restrict out) {
+    const uint32_t *restrict pixels = (const uint32_t *)from->pixels;
+    const uint32_t fill = fill_of(from);
     const int32_t width = from->width, right = width - 1, bottom = from->height - 1;
-    int32_t column[4][BLOCK];
-    float rows[4][4][BLOCK]; /* by row and channel */
-    find_middles(x, y, b);
-    for (int k = 0; k < 4; k++)
-        for (int i = 0; i < BLOCK; i++)
-            column[k][i] = clip(b->x[i] - 1 + k, right);
+    mixed_rows reds, greens, blues, alphas;
+    find_middles(from, 0.0, x, y, b);
     for (int k = 0; k < 4; k++) {
-        int32_t at[4][BLOCK];
-        for (int j = 0; j < 4; j++)
-            for (int i = 0; i < BLOCK; i++)
-                at[j][i] = column[j][i] + clip(b->y[i] - 1 + k, bottom) * width;
+        float *red = reds.of[k], *green = greens.of[k], *blue = blues.of[k], *opacity = alphas.of[k];
         for (int i = 0; i < BLOCK; i++) {
-            const uint32_t p0 = pixels[at[0][i]], p1 = pixels[at[1][i]], p2 = pixels[at[2][i]], p3 = pixels[at[3][i]];
-            for (int c = 0; c < channels; c++)
-                rows[k][c][i] = cubic(channel(p0, c), channel(p1, c), channel(p2, c), channel(p3, c), b->dx[i]);
+            const int32_t row = clip(b->y[i] - 1 + k, bottom) * width, at = b->x[i];
+            const uint32_t p0 = pixels[row + clip(at - 1, right)], p1 = pixels[row + clip(at, right)];
+            const uint32_t p2 = pixels[row + clip(at + 1, right)], p3 = pixels[row + clip(at + 2, right)];
+            const float dx = b->dx[i];
+            red[i] = mix_row(p0, p1, p2, p3, 0, dx);
+            green[i] = mix_row(p0, p1, p2, p3, 1, dx);
+            blue[i] = mix_row(p0, p1, p2, p3, 2, dx);
+            if (alpha)
+                opacity[i] = mix_row(p0, p1, p2, p3, 3, dx);
         }
     }
     for (int i = 0; i < BLOCK; i++) {
-        int32_t level[4];
-        for (int c = 0; c < channels; c++) {
-            float v = cubic(rows[0][c][i], rows[1][c][i], rows[2][c][i], rows[3][c][i], b->dy[i]);
-            v = v > 0.0f ? v : 0.0f;
-            level[c] = (int32_t)(v < 255.0f ? v : 255.0f);
-        }
-        const uint32_t pixel = join(level, channels);
-        out[i] = b->inside[i] ? pixel : fill;
+        const int32_t red = mix_rows(&reds, i, b->dy[i]);
+        const uint32_t pixel = join(red, mix_rows(&greens, i, b->dy[i]), mix_rows(&blues, i, b->dy[i]),
+                                    alpha ? mix_rows(&alphas, i, b->dy[i]) : red);
+        out[i] = (pixel & b->inside[i]) | (fill & ~b->inside[i]);
     }
 }
 
@@ -176,13 +193,13 @@ INLINE void take(const img_sampler *from, img_take how, const double *x, const d
     if (how == IMG_TAKE_NEAREST)
         take_nearest(from, x, y, &b, out);
     else if (how == IMG_TAKE_BILINEAR && from->alpha)
-        take_bilinear(from, 4, x, y, &b, out);
+        take_bilinear(from, 1, x, y, &b, out);
     else if (how == IMG_TAKE_BILINEAR)
-        take_bilinear(from, 3, x, y, &b, out);
+        take_bilinear(from, 0, x, y, &b, out);
     else if (from->alpha)
-        take_bicubic(from, 4, x, y, &b, out);
+        take_bicubic(from, 1, x, y, &b, out);
     else
-        take_bicubic(from, 3, x, y, &b, out);
+        take_bicubic(from, 0, x, y, &b, out);
 }
 
 /* ---- Rows ---- */
@@ -199,16 +216,16 @@ INLINE void sample_row(const img_sampler *from, img_take how, const img_map *map
 
 INLINE void sample_fixed(const img_sampler *from, int32_t x, int32_t y, int32_t step_x, int32_t step_y, int64_t count,
                          uint8_t *out) {
-    const uint32_t *pixels = (const uint32_t *)from->pixels;
+    const uint32_t *restrict pixels = (const uint32_t *)from->pixels;
     const int32_t width = from->width;
-    uint32_t *to = (uint32_t *)out;
+    uint32_t *restrict to = (uint32_t *)out;
     for (int32_t i = 0; i < (int32_t)count; i++)
         to[i] = pixels[((y + i * step_y) >> 16) * width + ((x + i * step_x) >> 16)];
 }
 
 INLINE void sample_columns(const uint8_t *row, const int32_t *at, int64_t count, uint8_t *out) {
-    const uint32_t *pixels = (const uint32_t *)row;
-    uint32_t *to = (uint32_t *)out;
+    const uint32_t *restrict pixels = (const uint32_t *)row;
+    uint32_t *restrict to = (uint32_t *)out;
     for (int64_t i = 0; i < count; i++)
         to[i] = pixels[at[i]];
 }
