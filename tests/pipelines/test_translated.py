@@ -133,9 +133,23 @@ def test_what_draws_has_the_same_parameters() -> None:
     )
 
 
+@pytest.mark.parametrize("value", [0, (0.1, 0.2, 0.3), "random"])
+def test_erasing_stands_behind_normalize(value: Any) -> None:
+    erase = v1.RandomErasing(0.3, scale=(0.1, 0.2), ratio=(0.5, 2.0), value=value)
+    made = toolkit.from_torchvision([v1.ToTensor(), v1.Normalize((0.5,), (0.2,)), erase])
+    given = tuple(value) if isinstance(value, tuple) else value
+    wanted = chain().normalize((0.5,), (0.2,)).random_erasing(0.3, scale=(0.1, 0.2), ratio=(0.5, 2.0), value=given)
+    assert made == wanted
+    v2_erase = v2.RandomErasing(0.3, scale=(0.1, 0.2), ratio=(0.5, 2.0), value=value)
+    assert toolkit.from_torchvision([v1.ToTensor(), v1.Normalize((0.5,), (0.2,)), v2_erase]) == wanted
+
+
 @pytest.mark.parametrize(
     ("transform", "says"),
     [
+        (v1.RandomErasing(), "behind ToTensor"),
+        ([v1.ToTensor(), v1.RandomErasing(), v1.Normalize((0.5,), (0.5,))], "transform 3, Normalize"),
+        ([v1.ToTensor(), v1.RandomErasing(), v1.RandomHorizontalFlip()], "transform 3.*behind RandomErasing"),
         (v2.Lambda(len), "transform 1, Lambda.*no step that does the same"),
         (len, "len is no transform of torchvision's: call it with python"),
         ([v1.Resize(20), v2.RandomZoomOut()], "transform 2, RandomZoomOut.*no step that does the same"),

@@ -88,10 +88,10 @@ def _add(made: _Made, transform: Any) -> None:
         return
     if name not in _STEPS:
         raise _NoEqualError("toolkit has no step that does the same")
+    if made.behind.steps:
+        raise _NoEqualError("it stands behind RandomErasing")
     if made.tensor is not None and name not in _ALIKE_ON_TENSORS:
         raise _NoEqualError("on tensors torchvision computes otherwise: move it in front of ToTensor or ToImage")
-    if made.normalized is not None and name not in _ALIKE_ON_TENSORS:
-        raise _NoEqualError("it stands behind Normalize")
     made.steps = _STEPS[name](made.steps, transform)
 
 
@@ -118,6 +118,10 @@ def _plain(transform: Any, **expected: Any) -> None:
 def _sides(size: Any) -> tuple[int, int]:
     sides = [int(side) for side in (size if isinstance(size, Sequence) else [size])]
     return (sides[0], sides[-1])
+
+
+def _pair(ends: Any) -> tuple[float, float]:
+    return float(ends[0]), float(ends[1])
 
 
 def _number(fill: Any) -> int:
@@ -149,10 +153,8 @@ def _random_crop(steps: Chain, transform: Any) -> Chain:
 
 def _random_resized_crop(steps: Chain, transform: Any) -> Chain:
     _plain(transform, antialias=True)
-    scale, ratio = (float(transform.scale[0]), float(transform.scale[1])), tuple(map(float, transform.ratio))
-    return steps.random_resized_crop(
-        _sides(transform.size), scale=scale, ratio=(ratio[0], ratio[1]), filter=_filter(transform)
-    )
+    scale, ratio = _pair(transform.scale), _pair(transform.ratio)
+    return steps.random_resized_crop(_sides(transform.size), scale=scale, ratio=ratio, filter=_filter(transform))
 
 
 def _pad(steps: Chain, transform: Any) -> Chain:
@@ -166,7 +168,7 @@ def _pad(steps: Chain, transform: Any) -> Chain:
 def _jitter(steps: Chain, transform: Any) -> Chain:
     def ends(name: str) -> tuple[float, float] | None:
         given = getattr(transform, name)
-        return None if given is None else (float(given[0]), float(given[1]))
+        return None if given is None else _pair(given)
 
     return steps.color_jitter(
         brightness=ends("brightness"), contrast=ends("contrast"), saturation=ends("saturation"), hue=ends("hue")
@@ -256,15 +258,27 @@ def _to_dtype(made: _Made, transform: Any) -> None:
 
 
 def _normalize(made: _Made, transform: Any) -> None:
-    if made.tensor != "float32" or made.normalized is not None:
+    if made.tensor != "float32" or made.normalized is not None or made.behind.steps:
         raise _NoEqualError("it must stand once, behind ToTensor or ToDtype(torch.float32, scale=True)")
     made.normalized = tuple(map(float, transform.mean)), tuple(map(float, transform.std))
+
+
+def _erase(made: _Made, transform: Any) -> None:
+    if made.tensor != "float32":
+        raise _NoEqualError("it must stand behind ToTensor or ToDtype(torch.float32, scale=True)")
+    value = transform.value if transform.value is not None else "random"
+    if isinstance(value, list | tuple):
+        value = tuple(map(float, value))
+    made.behind = made.behind.random_erasing(
+        float(transform.p), scale=_pair(transform.scale), ratio=_pair(transform.ratio), value=value
+    )
 
 
 _TO_TENSOR: dict[str, Callable[[_Made, Any], None]] = {
     "ConvertImageDtype": _to_dtype,
     "Normalize": _normalize,
     "PILToTensor": _to_image,
+    "RandomErasing": _erase,
     "ToDtype": _to_dtype,
     "ToImage": _to_image,
     "ToPureTensor": lambda made, transform: None,
