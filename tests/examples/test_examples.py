@@ -75,3 +75,24 @@ def test_the_same_seed_gives_the_same_loss(dataset: str) -> None:
     first, again = ([line for line in lines if line.startswith("epoch ")] for lines in runs)
     assert len(first) == 1
     assert first == again
+
+
+@pytest.mark.parametrize(
+    ("recipe", "shapes"),
+    [
+        ("timm", "image (32, 3, 64, 64), label (32, 4)"),
+        ("torchvision", "image (32, 3, 64, 64), label (32, 4)"),
+        ("simclr", "view1 (32, 3, 64, 64), view2 (32, 3, 64, 64), label (32,)"),
+        ("dino", "global1 (32, 3, 64, 64), global2 (32, 3, 64, 64), local1 (32, 3, 96, 96), "),
+    ],
+)
+def test_recipes_run(recipe: str, shapes: str, dataset: str) -> None:
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "examples/recipes.py"), dataset, "--recipe", recipe, "--size", "64"],
+        capture_output=True, text=True, check=False, env=os.environ | {"PYTHONPATH": str(ROOT)}, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    *_, delivered, last = done.stdout.splitlines()
+    assert delivered.startswith(shapes)
+    assert last.startswith(f"recipe={recipe} samples=64 ")
