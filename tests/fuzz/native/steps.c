@@ -102,7 +102,7 @@ static int branch(img_op *op, int depth, img_shape *shape)
 /* Up to two chains, which leave the channels; a size that they change is an error of the picture. */
 static int mix(img_op *op, int depth, img_shape *shape)
 {
-    if (made.in_mix || made.way_count + 2 > 2 * MOST_OPS)
+    if (made.on_tensor || made.in_mix || made.way_count + 2 > 2 * MOST_OPS)
         return 0;
     op->kind = NULL;
     op->limits = NULL;

@@ -38,7 +38,7 @@ static int plan_posterize(img_builder *b, const void *params, uint64_t key) {
     const posterize *by = params;
     if (!img_draw_whether(key, by->p))
         return IMG_OK;
-    const int mask = 255 & -1 << (8 - img_draw_whole(key, 1, &by->bits));
+    const int mask = 255 & 255 << (8 - img_draw_whole(key, 1, &by->bits));
     img_table table;
     for (int v = 0; v < 256; v++)
         table.of[0][v] = (uint8_t)(v & mask);
