@@ -6,6 +6,7 @@ What torchvision itself says lies in torchvision_warps.json, which make_torchvis
 from __future__ import annotations
 
 import dataclasses
+import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,12 +19,15 @@ import pytest
 import warp_oracle
 import xxhash
 from image_slots import MODES, compiled
+from PIL import Image
 from scipy import stats
 
 from toolkit import chain, slot
 from toolkit._native.image import program
 from toolkit._native.image.program import Scratch
 from toolkit.errors import PipelineError
+from toolkit.pipelines.image.compiled import CompiledImage
+from toolkit.pipelines.image.decode_step import DecodeImage
 
 GIVEN = json.loads(Path(__file__).with_name("torchvision_warps.json").read_text())
 FILTERS = list(steps.Take)
@@ -170,6 +174,40 @@ def test_displacements_are_spread_as_torchvisions() -> None:
     assert abs(np.corrcoef(noise[0].ravel(), noise[1].ravel())[0, 1]) < 5 / np.sqrt(noise[0].size)
     spread = [warp_oracle.moves_of(steps.Elastic(), key_of(key), 64, 64)[0].std() for key in range(30)]
     assert np.mean(spread) == pytest.approx(GIVEN["spread"], rel=0.1)
+
+
+# --- ids --------------------------------------------------------------------------------------------------------
+
+EVERY = STEPS | ELASTIC | {"rotate": steps.Rotate((10.0, 80.0), expand=True), "moved": steps.TranslateX((5.0, 9.0))}
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_ids_move_as_pixels_do(name: str) -> None:
+    step = dataclasses.replace(EVERY[name], fill=0)
+    step = dataclasses.replace(step, filter=type(step.filter)("nearest"))
+    for key in range(4):
+        ids = np.random.default_rng(key).integers(1, 65536, (30, 41)).astype(np.uint16)
+        file = io.BytesIO()
+        Image.fromarray(ids).save(file, "PNG")
+        decode = DecodeImage.checked(mode="id", ignore=40000)
+        found = CompiledImage("mask", [decode, step]).decode(file.getvalue(), Scratch(), key)
+        bytes_of = np.stack([ids & 255, ids >> 8, ids * 0 + 1], axis=2).astype(np.uint8)
+        moved = compiled(step).apply(bytes_of, Scratch(), key).astype(np.int64)
+        assert np.array_equal(found, np.where(moved[:, :, 2] == 1, moved[:, :, 0] + 256 * moved[:, :, 1], 40000))
+
+
+def test_what_mixes_ids_is_refused() -> None:
+    for say, why in (
+        (lambda s: s.rotate(30, filter="bilinear"), 'got the filter bilinear: say filter="nearest"'),
+        (lambda s: s.perspective(), "got the filter bilinear"),
+        (lambda s: s.elastic(), "got the filter bilinear"),
+        (lambda s: s.shear_x(0.3, fill=3), r"got fill=3: decode_image\(ignore=\) says"),
+    ):
+        with pytest.raises(PipelineError, match=why):
+            say(slot("mask").decode_image(mode="id"))
+    op = ("elastic", {"alpha": (9, 9), "sigma": 1, "filter": "bilinear", "fill": (0,) * 4, "id": 1})
+    with pytest.raises(ValueError, match="ids may only be moved"):
+        program.ImageProgram([op], mode="id", dtype="int32")
 
 
 # --- goldens and bad input --------------------------------------------------------------------------------------

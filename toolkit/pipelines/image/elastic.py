@@ -62,7 +62,7 @@ class Elastic(PixelStep):
 
     def after(self, state: State) -> State:
         """Leave the size."""
-        check_fill(self.fill, state)
+        check_fill(self, state)
         return state
 
     @property
@@ -72,8 +72,7 @@ class Elastic(PixelStep):
 
     def kernel(self) -> dict[str, Any]:
         """Return the fields, fill as four numbers."""
-        nearest = self.filter is Mixing.NEAREST
-        return {"alpha": self.alpha, "sigma": self.sigma, "nearest": nearest, "fill": fill_of(self.fill)}
+        return {**PixelStep.kernel(self), "fill": fill_of(self.fill)}
 
     @property
     def native(self) -> str:

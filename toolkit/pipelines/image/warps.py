@@ -14,9 +14,9 @@ from toolkit._native.image.program import MAX_SIDE
 from toolkit.escapes import short
 from toolkit.pipelines import fields
 from toolkit.pipelines.check import BadArgumentError, a_number, a_pair, an_int
-from toolkit.pipelines.image.image_step import PixelStep, pixels
+from toolkit.pipelines.image.image_step import PixelStep, pixels, places
 from toolkit.pipelines.registry import register
-from toolkit.pipelines.state import MisfitError, State
+from toolkit.pipelines.state import MisfitError, State, ValueKind
 
 __all__ = ["MAX_DEGREES", "Fill", "Rotate", "ShearX", "ShearY", "Take", "TranslateX", "TranslateY", "Unit", "WarpStep"]
 
@@ -102,7 +102,7 @@ class WarpStep(PixelStep):
 
     def after(self, state: State) -> State:
         """Leave the size."""
-        check_fill(self.fill, state)
+        check_fill(self, state)
         return state
 
     @property
@@ -120,11 +120,11 @@ class WarpStep(PixelStep):
         return f"native {self.filter.value}, on the whole picture"
 
 
-def check_fill(fill: Fill, state: State) -> None:
-    """Raise MisfitError where the fill isn't one for the picture's channels."""
-    *_, channels = pixels(state)
-    if channels == 1 and not isinstance(fill, int):
-        raise MisfitError("red, green and blue pixels", "gray ones", f"say fill={fill[0]}, one number")
+def check_fill(step: Any, state: State) -> None:
+    """Raise MisfitError where a step's fill isn't one for the picture's channels, or it would mix ids."""
+    places(step, state)
+    if state.kind is ValueKind.PIXELS and pixels(state)[2] == 1 and not isinstance(step.fill, int):
+        raise MisfitError("red, green and blue pixels", "gray ones", f"say fill={step.fill[0]}, one number")
 
 
 @register
@@ -255,7 +255,7 @@ class Rotate(WarpStep):
 
     def after(self, state: State) -> State:
         """Leave the size, or with `expand` leave it open."""
-        check_fill(self.fill, state)
+        check_fill(self, state)
         return state.with_size(None, None) if self.expand else state
 
     def kernel(self) -> dict[str, Any]:

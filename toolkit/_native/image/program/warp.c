@@ -168,6 +168,13 @@ static void apply_warp(const img_whole *whole, const uint8_t *in, int64_t height
     }
 }
 
+void img_warp_fill(const img_builder *b, const double given[4], uint8_t fill[4]) {
+    for (int c = 0; c < 4; c++)
+        fill[c] = (uint8_t)given[c];
+    if (b->ids)
+        memcpy(fill, &b->ignore, 4);
+}
+
 int img_plan_warp(img_builder *b, const img_map *map, int64_t height, int64_t width, const img_taking *taking,
                   const char *step) {
     const int64_t h = img_plan_height(b), w = img_plan_width(b);
@@ -179,7 +186,10 @@ int img_plan_warp(img_builder *b, const img_map *map, int64_t height, int64_t wi
     memcpy(whole.drawn + MATRIX, map->matrix, sizeof map->matrix);
     whole.drawn[PERSPECTIVE] = map->perspective;
     whole.drawn[FILTER] = (double)taking->filter;
-    memcpy(whole.drawn + FILL, taking->fill, sizeof taking->fill);
+    uint8_t fill[4];
+    img_warp_fill(b, taking->fill, fill);
+    for (int c = 0; c < 4; c++)
+        whole.drawn[FILL + c] = fill[c];
     whole.drawn[ALPHA] = b->alpha;
     return img_plan_whole(b, &whole, step);
 }

@@ -17,6 +17,8 @@ typedef struct {
     {"filter", IMG_CHOICE, IMG_OFFSET(params, taking.filter, int64_t), 0, 0, img_take_words, 0},                       \
     {"fill", IMG_NUMBERS, IMG_OFFSET(params, taking.fill[0], double), 0, 255, NULL, 4}
 
+/* The pixel that lies outside: what is given for each channel, or of ids `ignore`. */
+void img_warp_fill(const img_builder *b, const double given[4], uint8_t fill[4]);
 /* Make a picture of height x width pixels, each of which is taken from where the map says. */
 int img_plan_warp(img_builder *b, const img_map *map, int64_t height, int64_t width, const img_taking *taking,
                   const char *step);

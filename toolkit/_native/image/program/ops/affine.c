@@ -49,7 +49,7 @@ static int plan_affine(img_builder *b, const void *params, uint64_t key) {
     return img_plan_warp(b, &map, h, w, &by->taking, "affine");
 }
 
-IMG_DEFINE_OP(affine, IMG_PICTURE, affine, affine_fields, .draws = 1, .plan = plan_affine);
+IMG_DEFINE_OP(affine, IMG_PICTURE, affine, affine_fields, .draws = 1, .moves = 1, .plan = plan_affine);
 
 /* ---- shear ---- */
 
@@ -79,7 +79,7 @@ static int plan_shear(img_builder *b, const void *params, uint64_t key) {
     return img_plan_warp(b, &map, h, w, &by->taking, "shear");
 }
 
-IMG_DEFINE_OP(shear, IMG_PICTURE, shear, shear_fields, .draws = 1, .plan = plan_shear);
+IMG_DEFINE_OP(shear, IMG_PICTURE, shear, shear_fields, .draws = 1, .moves = 1, .plan = plan_shear);
 
 /* ---- perspective ---- */
 
@@ -148,4 +148,4 @@ static int plan_perspective(img_builder *b, const void *params, uint64_t key) {
     return img_plan_warp(b, &map, h, w, &by->taking, "perspective");
 }
 
-IMG_DEFINE_OP(perspective, IMG_PICTURE, perspective, perspective_fields, .draws = 1, .plan = plan_perspective);
+IMG_DEFINE_OP(perspective, IMG_PICTURE, perspective, perspective_fields, .draws = 1, .moves = 1, .plan = plan_perspective);

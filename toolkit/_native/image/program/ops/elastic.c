@@ -6,6 +6,7 @@
 #include "image/program/draws.h"
 #include "image/program/op.h"
 #include "image/program/plan.h"
+#include "image/program/warp.h"
 
 #define MAX_SIGMA 100.0
 #define BLOCK 32 /* pixels whose sums stay in registers */
@@ -13,17 +14,19 @@
 typedef float lanes __attribute__((vector_size(32)));
 #define LANES 8
 
+static const char *const filters[] = {"nearest", "bilinear", NULL};
+
 typedef struct {
     double alpha[2]; /* of x and y */
     double sigma;
-    int64_t nearest;
+    int64_t filter;
     double fill[4];
 } elastic;
 
 static const img_field elastic_fields[] = {
     IMG_NUMBERS_FIELD(elastic, alpha, 0.0, 1e6),
     IMG_NUMBER_FIELD(elastic, sigma, 0.0, MAX_SIGMA),
-    IMG_INTEGER_FIELD(elastic, nearest, 0, 1),
+    IMG_CHOICE_FIELD(elastic, filter, filters),
     IMG_NUMBERS_FIELD(elastic, fill, 0.0, 255.0),
     IMG_NO_FIELD,
 };
@@ -178,7 +181,7 @@ static void apply_elastic(const img_whole *whole, const uint8_t *in, int64_t hei
     const int64_t radius = radius_of(by->sigma), wide = padded(width);
     picture from = {.pixels = (const uint32_t *)(const void *)in, .height = (int32_t)height, .width = (int32_t)width};
     for (int c = 0; c < 4; c++)
-        from.fill[c] = (uint8_t)by->fill[c];
+        from.fill[c] = (uint8_t)whole->drawn[c];
     layout to;
     memset(work, 0, (size_t)lay_out(work, height, width, radius, &to));
     make_kernel(by->sigma, radius, to.kernel);
@@ -189,7 +192,7 @@ static void apply_elastic(const img_whole *whole, const uint8_t *in, int64_t hei
         for (int axis = 0; axis < 2; axis++)
             smooth(&to, axis, y, height, width, radius, (float)(by->alpha[axis] * 0.5));
         uint32_t *row = (uint32_t *)(void *)(out + 4 * y * width);
-        (by->nearest ? take_nearest : take_bilinear)(&from, (int32_t)y, width, to.moves[0], to.moves[1], row);
+        (by->filter == 0 ? take_nearest : take_bilinear)(&from, (int32_t)y, width, to.moves[0], to.moves[1], row);
     }
 }
 
@@ -199,9 +202,12 @@ static int plan_elastic(img_builder *b, const void *params, uint64_t key) {
     if (by->alpha[0] == 0.0 && by->alpha[1] == 0.0)
         return IMG_OK;
     layout none;
+    uint8_t fill[4];
+    img_warp_fill(b, by->fill, fill);
     const img_whole whole = {.apply = apply_elastic, .out_height = h, .out_width = w, .params = params, .key = key,
+                             .drawn = {fill[0], fill[1], fill[2], fill[3]},
                              .work_bytes = lay_out(NULL, h, w, radius_of(by->sigma), &none) + IMG_PAD};
     return img_plan_whole(b, &whole, "elastic");
 }
 
-IMG_DEFINE_OP(elastic, IMG_PICTURE, elastic, elastic_fields, .draws = 1, .plan = plan_elastic);
+IMG_DEFINE_OP(elastic, IMG_PICTURE, elastic, elastic_fields, .draws = 1, .moves = 1, .plan = plan_elastic);

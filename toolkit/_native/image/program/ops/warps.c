@@ -55,8 +55,8 @@ static int plan_shear_y(img_builder *b, const void *params, uint64_t key) {
     return plan_shear(b, params, 1, key, "shear_y");
 }
 
-IMG_DEFINE_OP(shear_x, IMG_PICTURE, shear_axis, shear_fields, .draws = 1, .plan = plan_shear_x);
-IMG_DEFINE_OP(shear_y, IMG_PICTURE, shear_axis, shear_fields, .draws = 1, .plan = plan_shear_y);
+IMG_DEFINE_OP(shear_x, IMG_PICTURE, shear_axis, shear_fields, .draws = 1, .moves = 1, .plan = plan_shear_x);
+IMG_DEFINE_OP(shear_y, IMG_PICTURE, shear_axis, shear_fields, .draws = 1, .moves = 1, .plan = plan_shear_y);
 
 /* ---- translate_x, translate_y ---- */
 
@@ -98,8 +98,8 @@ static int plan_translate_y(img_builder *b, const void *params, uint64_t key) {
     return plan_translate(b, params, 1, key, "translate_y");
 }
 
-IMG_DEFINE_OP(translate_x, IMG_PICTURE, translate_axis, translate_fields, .draws = 1, .plan = plan_translate_x);
-IMG_DEFINE_OP(translate_y, IMG_PICTURE, translate_axis, translate_fields, .draws = 1, .plan = plan_translate_y);
+IMG_DEFINE_OP(translate_x, IMG_PICTURE, translate_axis, translate_fields, .draws = 1, .moves = 1, .plan = plan_translate_x);
+IMG_DEFINE_OP(translate_y, IMG_PICTURE, translate_axis, translate_fields, .draws = 1, .moves = 1, .plan = plan_translate_y);
 
 /* ---- rotate ---- */
 
@@ -138,4 +138,4 @@ static int plan_rotate(img_builder *b, const void *params, uint64_t key) {
     return img_plan_warp(b, &map, height, width, &taking, "rotate");
 }
 
-IMG_DEFINE_OP(rotate, IMG_PICTURE, rotate, rotate_fields, .draws = 1, .follow = follow_rotate, .plan = plan_rotate);
+IMG_DEFINE_OP(rotate, IMG_PICTURE, rotate, rotate_fields, .draws = 1, .moves = 1, .follow = follow_rotate, .plan = plan_rotate);
