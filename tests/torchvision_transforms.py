@@ -12,7 +12,7 @@ for _name in ("nms", "qnms"):
     _library.define(f"{_name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
-    from torchvision.transforms import transforms as v1
+    from torchvision import transforms as v1
     from torchvision.transforms import v2
 
 __all__ = ["v1", "v2"]

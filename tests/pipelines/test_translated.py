@@ -71,6 +71,12 @@ FIXED = [
     v2.RandomApply([v2.RandomHorizontalFlip(1.0)], p=1.0),
     v2.RandomChoice([v2.RandomVerticalFlip(1.0), v2.RandomHorizontalFlip(1.0)], p=[0, 1]),
     v2.ColorJitter(brightness=(1.3, 1.3)),
+    v1.RandomRotation((25, 25)),
+    v2.RandomRotation((-70, -70), v1.InterpolationMode.BILINEAR, expand=True, fill=9),
+    v2.RandomRotation((33, 33), v1.InterpolationMode.NEAREST, center=(5, 20), fill=(1, 200, 90)),
+    v1.RandomAffine((20, 20), scale=(1.2, 1.2), shear=(10, 10, -5, -5), interpolation=v1.InterpolationMode.BILINEAR),
+    v2.RandomAffine((-40, -40), center=(10, 12), fill=77),
+    v2.RandomPerspective(p=0.0),
 ]
 
 
@@ -116,6 +122,13 @@ def test_what_draws_has_the_same_parameters() -> None:
             v2.RandomHorizontalFlip(0.3),
             v1.RandomVerticalFlip(0.2),
             [v2.ColorJitter(0.4, 0.3, (0.1, 1.9), 0.1)],
+            v1.RandomRotation(30, fill=3),
+            v2.RandomAffine(10, (0.1, 0.2), (0.8, 1.2), 5),
+            v2.RandomPerspective(0.4, p=0.3),
+            v1.RandAugment(3, 11),
+            v2.AutoAugment(v2.AutoAugmentPolicy.SVHN, fill=(1, 2, 3)),
+            v2.TrivialAugmentWide(interpolation=v1.InterpolationMode.BILINEAR),
+            v1.AugMix(severity=4, alpha=0.5),
             v2.RandomApply([v2.GaussianBlur(23, (0.1, 2.0))], p=0.5),
             v2.RandomChoice([v2.RandomSolarize(128, p=0.2), v2.RandomEqualize(0.1)], p=[3, 1]),
         ]
@@ -128,6 +141,13 @@ def test_what_draws_has_the_same_parameters() -> None:
         .hflip(0.3)
         .vflip(0.2)
         .color_jitter(brightness=0.4, contrast=0.3, saturation=(0.1, 1.9), hue=0.1)
+        .rotate(30, fill=3)
+        .affine(10, (0.1, 0.2), (0.8, 1.2), 5)
+        .perspective(0.4, p=0.3)
+        .rand_augment(3, 11, filter="nearest", fill=0)
+        .auto_augment("svhn", fill=(1, 2, 3))
+        .trivial_augment_wide(filter="bilinear")
+        .aug_mix(4, alpha=0.5)
         .maybe(chain().gaussian_blur(23, (0.1, 2.0)))
         .one_of(chain().solarize(128.0, p=0.2), chain().equalize(0.1), weights=(0.75, 0.25))
     )

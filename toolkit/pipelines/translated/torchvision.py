@@ -194,6 +194,82 @@ def _choice(steps: Chain, transform: Any) -> Chain:
     return steps.one_of(*chains, weights=None if weights is None else tuple(map(float, weights)))
 
 
+def _fill(fill: Any) -> int | tuple[int, int, int]:
+    """Return a fill of one number, or one a colour."""
+    if isinstance(fill, Mapping):
+        fill = next(iter(fill.values()), 0)
+    if isinstance(fill, Sequence) and len(fill) == 3:
+        red, green, blue = map(int, fill)
+        return red, green, blue
+    return _number(fill)
+
+
+def _center(transform: Any) -> tuple[float, float] | None:
+    return None if transform.center is None else _pair(transform.center)
+
+
+def _rotation(steps: Chain, transform: Any) -> Chain:
+    return steps.rotate(
+        _pair(transform.degrees),
+        filter=_filter(transform),
+        expand=bool(transform.expand),
+        center=_center(transform),
+        fill=_fill(transform.fill),
+    )
+
+
+def _affine(steps: Chain, transform: Any) -> Chain:
+    return steps.affine(
+        _pair(transform.degrees),
+        None if transform.translate is None else _pair(transform.translate),
+        None if transform.scale is None else _pair(transform.scale),
+        None if transform.shear is None else tuple(map(float, transform.shear)),
+        filter=_filter(transform),
+        fill=_fill(transform.fill),
+        center=_center(transform),
+    )
+
+
+def _perspective(steps: Chain, transform: Any) -> Chain:
+    return steps.perspective(
+        float(transform.distortion_scale),
+        p=float(transform.p),
+        filter=_filter(transform),
+        fill=_fill(transform.fill),
+    )
+
+
+def _rand_augment(steps: Chain, transform: Any) -> Chain:
+    return steps.rand_augment(
+        int(transform.num_ops),
+        float(transform.magnitude),
+        num_magnitude_bins=int(transform.num_magnitude_bins),
+        filter=_filter(transform),
+        fill=_fill(transform.fill),
+    )
+
+
+def _auto_augment(steps: Chain, transform: Any) -> Chain:
+    return steps.auto_augment(str(transform.policy.value), filter=_filter(transform), fill=_fill(transform.fill))
+
+
+def _trivial(steps: Chain, transform: Any) -> Chain:
+    bins = int(transform.num_magnitude_bins)
+    return steps.trivial_augment_wide(bins, filter=_filter(transform), fill=_fill(transform.fill))
+
+
+def _aug_mix(steps: Chain, transform: Any) -> Chain:
+    return steps.aug_mix(
+        int(transform.severity),
+        int(transform.mixture_width),
+        int(transform.chain_depth),
+        float(transform.alpha),
+        bool(transform.all_ops),
+        filter=_filter(transform),
+        fill=_fill(transform.fill),
+    )
+
+
 def _grayscale(steps: Chain, transform: Any) -> Chain:
     if transform.num_output_channels not in (1, 3):
         raise _NoEqualError("a gray picture has 1 channel or 3")
@@ -209,13 +285,17 @@ def _blur(steps: Chain, transform: Any) -> Chain:
 
 
 _STEPS: dict[str, Callable[[Chain, Any], Chain]] = {
+    "AugMix": _aug_mix,
+    "AutoAugment": _auto_augment,
     "CenterCrop": lambda steps, it: steps.center_crop(_sides(it.size)),
     "ColorJitter": _jitter,
     "GaussianBlur": _blur,
     "Grayscale": _grayscale,
     "Identity": lambda steps, it: steps,
     "Pad": _pad,
+    "RandAugment": _rand_augment,
     "RandomAdjustSharpness": lambda steps, it: steps.sharpness(float(it.sharpness_factor), p=float(it.p)),
+    "RandomAffine": _affine,
     "RandomApply": _apply,
     "RandomAutocontrast": lambda steps, it: steps.autocontrast(p=float(it.p)),
     "RandomChoice": _choice,
@@ -224,12 +304,15 @@ _STEPS: dict[str, Callable[[Chain, Any], Chain]] = {
     "RandomGrayscale": lambda steps, it: steps.grayscale(channels=3, p=float(it.p)),
     "RandomHorizontalFlip": lambda steps, it: steps.hflip(float(it.p)),
     "RandomInvert": lambda steps, it: steps.invert(float(it.p)),
+    "RandomPerspective": _perspective,
     "RandomPosterize": lambda steps, it: steps.posterize(int(it.bits), p=float(it.p)),
     "RandomResizedCrop": _random_resized_crop,
+    "RandomRotation": _rotation,
     "RandomSolarize": lambda steps, it: steps.solarize(float(it.threshold), p=float(it.p)),
     "RandomVerticalFlip": lambda steps, it: steps.vflip(float(it.p)),
     "Resize": _resize,
     "RGB": lambda steps, it: steps,
+    "TrivialAugmentWide": _trivial,
 }
 _ALIKE_ON_TENSORS = {"RandomHorizontalFlip", "RandomVerticalFlip", "Identity"}
 
