@@ -19,6 +19,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
+from toolkit.pipelines.pixels import Pixels
 from toolkit.pipelines.step import Step, Steps
 
 class Words(ABC):

@@ -61,6 +61,7 @@ PUBLIC = [
     "pack",
     "pack_tokens",
     "pipeline",
+    "pixels",
     "set_memory_guard",
     "set_memory_limit",
     "slot",

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from toolkit.pipelines.batch.step import BatchStep
     from toolkit.pipelines.batch_maps import BatchMap, batch_map
     from toolkit.pipelines.pipeline import Pipeline, pipeline
+    from toolkit.pipelines.pixels import pixels
     from toolkit.pipelines.slots import Chain, Slot, chain, slot
     from toolkit.pipelines.translated.huggingface import from_hf
     from toolkit.pipelines.translated.torchvision import from_torchvision
@@ -82,6 +83,7 @@ __all__ = [
     "pack",
     "pack_tokens",
     "pipeline",
+    "pixels",
     "set_memory_guard",
     "set_memory_limit",
     "slot",
@@ -122,6 +124,7 @@ _HOMES = {
     "pack": "toolkit.pack.front",
     "pack_tokens": "toolkit.pack.tokens",
     "pipeline": "toolkit.pipelines.pipeline",
+    "pixels": "toolkit.pipelines.pixels",
     "set_memory_guard": "toolkit.memory.guard",
     "set_memory_limit": "toolkit.memory.budget",
     "slot": "toolkit.pipelines.slots",

@@ -22,7 +22,7 @@ from toolkit import chain, slot
 from toolkit.errors import PipelineError, SampleError
 from toolkit.pipelines.fields import Argument
 from toolkit.pipelines.registry import STEPS
-from toolkit.pipelines.state import MisfitError, State, ValueKind
+from toolkit.pipelines.state import Layout, MisfitError, State, ValueKind
 from toolkit.pipelines.step import Step
 from toolkit.pipelines.value_step import ValueStep
 
@@ -165,10 +165,14 @@ class StepContract:
         else:
             assert toolkit.Pipeline.from_yaml(made.to_yaml()) == made
 
-    def test_what_runs_in_python_gives_no_pixels(self, ds: toolkit.Dataset) -> None:
+    def test_what_runs_in_python_gives_pixels_that_kernels_take_or_none(self, ds: toolkit.Dataset) -> None:
         (compiled,) = toolkit.pipeline(self.slot()).compile(ds.columns, ds.schema)
+        output = compiled.output
         if isinstance(self.step, ValueStep) and not self.step.is_native:
-            assert (compiled.output.layout, compiled.output.kind is ValueKind.PIXELS) == (None, False)
+            if output.kind is ValueKind.PIXELS:
+                assert (output.dtype, output.layout, output.channels in (1, 3, 4)) == ("uint8", Layout.HWC, True)
+            else:
+                assert output.layout is None
         else:
             assert compiled.output.layout is not None or self.step.draws
 

@@ -198,6 +198,7 @@ EXAMPLES: dict[str, tuple[str, str, pa.Array, Any]] = {
     "json": ("", "", pa.array([f'{{"a": {seed}}}' for seed in range(SAMPLES)]), "{"),
     "array": ('"int16", (2, None)', "", pa.array([rows.tobytes() for rows in ROWS]), b"odd"),
     "npy": ('dtype="int16", shape=(2, None)', "", pa.array(list(map(npy_file, ROWS))), b"no file"),
+    "as_image": ("", '.array("uint8", (4, 5, 3))', pa.array([bytes(range(i, i + 60)) for i in range(SAMPLES)]), None),
     "scalar": ('"int16"', "", NUMBERS, 1 << 20),
     "one_hot": ("7", '.scalar("int64")', NUMBERS, 7),
     "maybe": ('chain().hflip().maybe(chain().pad(2)), p=0.25, name="x"', ".decode_image()", PICTURES, None),

@@ -216,7 +216,7 @@ def test_a_word_makes_its_step_and_reads_as_written(
 MISFITS: list[tuple[Callable[[], Any], str]] = [
     (lambda: decoded().decode_image(), "step 2 decode_image.*expected encoded image bytes, got uint8.*decode once"),
     (lambda: slot("i").hflip(), "step 1 hflip.*got encoded image bytes: put .decode_image.. first"),
-    (lambda: slot("i").text().hflip(), "step 2 hflip.*got text: only decode_image"),
+    (lambda: slot("i").text().hflip(), "step 2 hflip.*got text: pixels come of decode_image"),
     (lambda: decoded("gray").color_jitter(hue=0.1), "expected 3 channels, got 1"),
     (lambda: decoded().grayscale().grayscale(), "expected 3 channels, got 1"),
     (lambda: decoded("rgba").normalize("imagenet"), "expected 3 channels.*got 4.*decode to the mode"),
@@ -235,7 +235,10 @@ MISFITS: list[tuple[Callable[[], Any], str]] = [
     (lambda: slot("i").scalar("int8").cast("bfloat16"), "only images"),
     (lambda: slot("i").cast("int8"), r"say \.scalar\('int8'\), or decode first"),
     (lambda: slot("i").json().cast("int8"), "expected a number or tensor, got a Python object"),
-    (lambda: slot("i").python(len, ("uint8", (4, 4, 3))).hflip(), r"got a uint8 tensor 4 x 4 x 3: only decode_image"),
+    (
+        lambda: slot("i").python(len, ("uint8", (4, 4, 3))).hflip(),
+        r"got a uint8 tensor 4 x 4 x 3: pixels come of decode_image",
+    ),
     (lambda: slot("i").then(chain().hflip()), "slot 'i', step 1 hflip"),
     (lambda: slot("i").to_chw(), r"put \.decode_image\(\) first"),
     (lambda: decoded().cast("int8"), "step 2 cast.*a dtype that images have, got int8: they come as uint8, int16"),

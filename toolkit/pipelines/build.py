@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,16 +12,17 @@ from toolkit.errors import PipelineError, did_you_mean
 from toolkit.escapes import listed, short
 from toolkit.format.schema import DIGEST, KEY, Column, Kind
 from toolkit.pipelines.arrays import convert_numbers
-from toolkit.pipelines.conditions import Branch
+from toolkit.pipelines.draw_names import draw_names
 from toolkit.pipelines.image.compiled import CompiledImage
 from toolkit.pipelines.image.decode_step import DecodeImage
 from toolkit.pipelines.image.image_step import ImageStep
+from toolkit.pipelines.image.limits import most_pixels
+from toolkit.pipelines.image.stretch import PixelStretch
 from toolkit.pipelines.media import held_medium
 from toolkit.pipelines.slots import Slot
 from toolkit.pipelines.state import State, ValueKind
-from toolkit.pipelines.step import all_steps
+from toolkit.pipelines.step import Step
 from toolkit.pipelines.value_program import ValueProgram
-from toolkit.pipelines.value_step import ValueStep
 
 __all__ = ["CompiledSlot", "compile_slots", "last_steps", "stored_state"]
 
@@ -40,6 +41,7 @@ class CompiledSlot:
         image: What decodes and transforms images, for the first `image_steps` steps; None for other columns.
         values: The steps behind those.
         group: The sync group that its random steps draw in.
+        native: What runs each step that runs natively, by its place.
     """
 
     slot: Slot
@@ -49,6 +51,7 @@ class CompiledSlot:
     image_steps: int
     values: ValueProgram
     group: str
+    native: Mapping[int, str]
 
     @property
     def output(self) -> State:
@@ -118,31 +121,53 @@ def _compile(slot: Slot, stored: State, group: str) -> CompiledSlot:
     states = slot.states(stored)
     image = None
     split = 0
-    if slot.steps and isinstance(slot.steps[0], DecodeImage):
-        split = next((i for i, step in enumerate(slot.steps) if not step.is_native), len(slot.steps))
-        # A cast behind a function of the user's own is a step on values, and the kernels are through by then.
-        steps = [
-            step.fitted(states[i]) if isinstance(step, ImageStep) else step for i, step in enumerate(slot.steps[:split])
-        ]
-        try:
-            image = CompiledImage(slot.column, steps)
-        except ValueError as error:
-            raise PipelineError(f"slot {slot.name!r}: {error}") from error
-    _check_runs(slot, split)
-    values = ValueProgram(slot.steps[split:], slot.steps[:split])
-    compiled = CompiledSlot(slot, stored, tuple(states), image, split, values, group)
+    stretches: dict[int, PixelStretch] = {}
+    try:
+        for first, end in _native_stretches(slot, [stored, *states]):
+            # A cast behind a function of the user's own is a step on values, and has nothing to fit.
+            steps = [
+                step.fitted(states[i]) if isinstance(step, ImageStep) else step
+                for i, step in enumerate(slot.steps[first:end], start=first)
+            ]
+            if first == 0:
+                image, split = CompiledImage(slot.column, steps), end
+            else:
+                stretches[first] = _stretch(slot, states[first - 1], steps, first)
+    except ValueError as error:
+        raise PipelineError(f"slot {slot.name!r}: {error}") from error
+    behind = {first - split: stretch for first, stretch in stretches.items()}
+    values = ValueProgram(slot.steps[split:], slot.steps[:split], stretches=behind)
+    native = {first + i: step.native for first, stretch in stretches.items() for i, step in enumerate(stretch.steps)}
+    native |= dict(image.kernels()) if image else {}
+    compiled = CompiledSlot(slot, stored, tuple(states), image, split, values, group, native)
     _check_fill(slot, compiled.output)
     return compiled
 
 
-def _check_runs(slot: Slot, split: int) -> None:
-    """Refuse steps on pixels behind one that runs in Python, though its rule says that it leaves pixels."""
-    for step in all_steps(slot.steps[split:]):
-        if not isinstance(step, ValueStep | Branch):
-            raise PipelineError(
-                f"slot {slot.name!r}: {step.text()} runs on pixels, natively, and {slot.steps[split].text()} before it "
-                "in Python: change their order"
-            )
+def _native_stretches(slot: Slot, states: Sequence[State]) -> Iterator[tuple[int, int]]:
+    """Yield first and end of the steps that run natively, one behind the other; states[i] is before step i."""
+    first = None
+    for i, step in enumerate(slot.steps):
+        begins = states[i].layout is not None or isinstance(step, DecodeImage)
+        is_native = step.is_native and (begins or first is not None)
+        if is_native and first is None:
+            first = i
+        elif not is_native and first is not None:
+            yield first, i
+            first = None
+    if first is not None:
+        yield first, len(slot.steps)
+
+
+def _stretch(slot: Slot, before: State, steps: Sequence[Step], first: int) -> PixelStretch:
+    """Return what runs steps on pixels that are there already. Raises ValueError."""
+    if before.kind is not ValueKind.PIXELS or before.channels is None:
+        raise ValueError(
+            f"{steps[0].text()} runs on pixels, natively, and {slot.steps[first - 1].text()} before it leaves "
+            f"{before}: change their order"
+        )
+    names = draw_names(slot.steps)[first : first + len(steps)]
+    return PixelStretch(steps, names, before.channels, max_pixels=most_pixels(slot.steps), first_step=first + 1)
 
 
 def _check_fill(slot: Slot, output: State) -> None:

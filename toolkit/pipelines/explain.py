@@ -57,10 +57,10 @@ def _slot(slot: Slot, compiled: CompiledSlot | None, group: str) -> tuple[str, l
         head += ", optional" + ("" if slot.fill is None else f", fill {slot.fill!r}")
     if slot.is_random:
         head += f", draws in group {group!r} of generator {RANDOM_VERSION}"
-    kernels = dict(compiled.image.kernels()) if compiled and compiled.image else {}
+    kernels = compiled.native if compiled else {}
     rows = []
     for place, (step, state) in enumerate(zip(slot.steps, slot.states(stored), strict=True)):
-        runs = kernels.get(place, "native" if state.layout is not None else step.runs)
+        runs = kernels.get(place, "native" if step.is_native and state.layout is not None else step.runs)
         rows.append((step.text(), _output(state), runs + (", random" if step.draws else "")))
     widths = [max((len(row[i]) for row in rows), default=0) for i in (0, 1)]
     return head, [f"{text:<{widths[0]}}  {output:<{widths[1]}}  {runs}" for text, output, runs in rows]

@@ -6,6 +6,7 @@ from toolkit.pipelines import cast, conditions, python, stored
 from toolkit.pipelines.array import numbers, tensors
 from toolkit.pipelines.image import (
     affine,
+    as_image,
     channels,
     clamp,
     colour,
@@ -48,6 +49,7 @@ FAMILIES = (
     stored,
     strings,
     tensors,
+    as_image,
     numbers,
     python,
     conditions,

@@ -12,10 +12,11 @@ from toolkit.pipelines import fields
 from toolkit.pipelines.arrays import convert_numbers, owned_array, plain_array
 from toolkit.pipelines.check import BadArgumentError, a_dtype, a_function, a_shape
 from toolkit.pipelines.functions import function_identity, function_name
+from toolkit.pipelines.pixels import Pixels
 from toolkit.pipelines.randomness import generator
 from toolkit.pipelines.registry import register
-from toolkit.pipelines.state import Shape, State, ValueKind
-from toolkit.pipelines.step import call_text
+from toolkit.pipelines.state import Layout, Shape, State, ValueKind
+from toolkit.pipelines.step import call_text, plain
 from toolkit.pipelines.value_step import Call, ValueFaultError, Values, ValueStep
 
 __all__ = ["Python"]
@@ -28,7 +29,8 @@ class Python(ValueStep):
     Args:
         fn: Gets the value so far: an array, number, str, bytes or object.
         schema: What it returns, which is checked: ("float32", (3, 224, 224)), "int64" for a number, or "object".
-            A size may be None, and then samples come as a list of arrays.
+            A size may be None, and then samples come as a list of arrays. toolkit.pixels() says that it returns an
+            image, which every step on images takes.
         random: Call fn(value, rng), with a numpy Generator that follows from seed, epoch and position alone.
         timeout: Seconds a call may take before the batch is an error; None: any time.
         version: Raise it when the function changes, so that describe() does too.
@@ -45,12 +47,13 @@ class Python(ValueStep):
     timeout: float | None = fields.number(60.0, least=0.001, keyword=True, optional=True)
     version: int = fields.whole(1, least=0, keyword=True)
     name: str | None = fields.draw_name()
+    layout: Layout | None = None  # of pixels: then steps on images may follow
 
     @classmethod
     def of(
         cls,
         fn: Callable[..., Any],
-        schema: str | tuple[str, tuple[int | None, ...]],
+        schema: str | tuple[str, tuple[int | None, ...]] | Pixels,
         *,
         random: bool = False,
         timeout: float | None = 60.0,
@@ -60,11 +63,16 @@ class Python(ValueStep):
         """Return the step with the schema taken apart."""
         if name is not None and not random:
             raise BadArgumentError("name is what it draws by: say random=True, too")
-        dtype, shape = _schema(schema)
+        layout: Layout | None = None
+        if isinstance(schema, Pixels):
+            dtype, shape, layout = schema.state.dtype, schema.state.shape, schema.state.layout
+        else:
+            dtype, shape = _schema(schema)
         return cls.checked(
             fn=a_function(fn),
             dtype=dtype,
             shape=shape,
+            layout=layout,
             random=random,
             timeout=timeout,
             version=version,
@@ -75,12 +83,17 @@ class Python(ValueStep):
         """Make what the schema says."""
         if self.dtype is None:
             return State(ValueKind.OBJECT)
+        if self.layout is not None:
+            return State(ValueKind.PIXELS, self.dtype, self.shape, self.layout)
         return State(ValueKind.SCALAR if self.shape == () else ValueKind.TENSOR, self.dtype, self.shape)
 
     def text(self) -> str:
         """Write the function by its name."""
         schema: object = "object"
-        if self.dtype is not None:
+        if self.layout is not None and self.shape is not None:
+            height, width, channels = self.shape
+            schema = Pixels(None if height is None or width is None else (height, width), channels or 0)
+        elif self.dtype is not None:
             schema = self.dtype if self.shape == () else (self.dtype, self.shape)
         rest = call_text("", schema, **self.changed("random", "timeout", "version", "name"))
         return f"{self.word}({function_name(self.fn)}, {rest.removeprefix('(')}"
@@ -88,7 +101,11 @@ class Python(ValueStep):
     def identity(self) -> list[object]:
         """Return what counts in describe(): of the function its module and name."""
         given = {name: getattr(self, name) for name in ("dtype", "shape", "random", "version")}
-        return [type(self).__name__, {"fn": function_identity(self.fn), **given, **self.changed("name")}]
+        return [type(self).__name__, {"fn": function_identity(self.fn), **given, **self._unusual()}]
+
+    def _unusual(self) -> dict[str, object]:
+        """Return what most pipelines, also those described before there was such a thing, say nothing of."""
+        return {name: plain(value) for name, value in self.changed("layout", "name").items()}
 
     @property
     def draws(self) -> bool:

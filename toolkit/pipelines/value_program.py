@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from toolkit._native.image.program import Scratch
 from toolkit.pipelines.conditions import Branch
 from toolkit.pipelines.draw_names import draw_names
+from toolkit.pipelines.image.stretch import PixelStretch
 from toolkit.pipelines.randomness import first_draws, step_id, step_keys
 from toolkit.pipelines.step import Step
 from toolkit.pipelines.value_step import Call, ValueFaultError, Values, ValueStep, Watch, joined
@@ -33,24 +35,34 @@ class _Runs(Protocol):
 class ValueProgram:
     """Steps after decoding, compiled. Immutable; used by every worker at once."""
 
-    def __init__(self, steps: Sequence[Step], before: Sequence[Step] = (), path: str = "") -> None:
+    def __init__(
+        self,
+        steps: Sequence[Step],
+        before: Sequence[Step] = (),
+        path: str = "",
+        stretches: Mapping[int, PixelStretch] | None = None,
+    ) -> None:
         """Take value steps, and branches of them.
 
         Args:
             steps: What is run.
             before: The steps in front of them, for those count in the names by which steps draw.
             path: Of the branch that they are in.
+            stretches: What runs steps on pixels among them, by the place of the first one that it runs.
         """
         names = draw_names([*before, *steps], path)[len(before) :]
-        self._runs = list(_compiled(steps, names))
+        self._runs = list(_compiled(steps, names, stretches or {}))
 
-    def run(self, values: Values, keys: NDArray[np.uint64] | None, watch: Watch) -> Values:
+    def run(
+        self, values: Values, keys: NDArray[np.uint64] | None, watch: Watch, scratch: Scratch | None = None
+    ) -> Values:
         """Return what the steps make of the values, none of which is missing.
 
         Args:
             values: Array (n, …) or list of n.
             keys: uint64 (n,) where a step draws: the samples' keys.
             watch: Is told of functions that run.
+            scratch: This thread's own, for steps on pixels.
 
         Raises:
             StepFailureError: A value can't be decoded, doesn't fit, or its function failed.
@@ -58,9 +70,9 @@ class ValueProgram:
         for step, text, id in self._runs:
             drawn = None if keys is None or id is None else step_keys(keys, id)
             try:
-                values = step.run(values, Call(text, drawn, keys, watch))
+                values = step.run(values, Call(text, drawn, keys, watch, scratch))
             except ValueFaultError as error:
-                raise StepFailureError(error.index, text, str(error)) from error.__cause__
+                raise StepFailureError(error.index, error.step or text, str(error)) from error.__cause__
         return values
 
 
@@ -87,7 +99,7 @@ class _Ways:
                 continue
             of_way = values[places] if isinstance(values, np.ndarray) else [values[i] for i in places]
             try:
-                made = way.run(of_way, call.samples[places], _WatchedPlaces(call.watch, places))
+                made = way.run(of_way, call.samples[places], _WatchedPlaces(call.watch, places), call.scratch)
             except StepFailureError as error:
                 index = int(places[error.index])
                 raise StepFailureError(index, error.step, str(error)) from error.__cause__
@@ -111,10 +123,18 @@ class _WatchedPlaces:
         self._watch.end()
 
 
-def _compiled(steps: Sequence[Step], names: Sequence[str]) -> Iterator[tuple[_Runs, str, int | None]]:
-    for step, name in zip(steps, names, strict=True):
+def _compiled(
+    steps: Sequence[Step], names: Sequence[str], stretches: Mapping[int, PixelStretch]
+) -> Iterator[tuple[_Runs, str, int | None]]:
+    end = 0  # of the latest stretch
+    for place, (step, name) in enumerate(zip(steps, names, strict=True)):
         id = step_id(name) if step.draws else None
-        if isinstance(step, Branch):
+        if place in stretches:
+            end = place + len(stretches[place].steps)
+            yield stretches[place], step.text(), None
+        elif place < end:
+            continue
+        elif isinstance(step, Branch):
             yield _Ways(step, name), step.text(), id
         elif isinstance(step, ValueStep):
             yield step, step.text(), id

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from toolkit._native.image.program import Scratch
 from toolkit.pipelines.state import MisfitError, State, ValueKind
 from toolkit.pipelines.step import Step
 
@@ -39,11 +40,12 @@ _STORED = (
 
 
 class ValueFaultError(Exception):
-    """Sample number `index` of a part failed. Whoever knows step and row says where."""
+    """Sample number `index` of a part failed, in `step` if that isn't the one run. Whoever knows the row says where."""
 
-    def __init__(self, index: int, message: str) -> None:
+    def __init__(self, index: int, message: str, step: str | None = None) -> None:
         super().__init__(message)
         self.index = index
+        self.step = step
 
 
 class Watch(Protocol):
@@ -65,12 +67,14 @@ class Call:
         keys: uint64 (n,), what each sample draws from in this step; None where it doesn't draw.
         samples: uint64 (n,), the samples' own keys, of which those of all steps follow; None where none draws.
         watch: Is told of functions that run.
+        scratch: The thread's memory for pixels, charged to the loader's budget; None: there is none to share.
     """
 
     text: str
     keys: NDArray[np.uint64] | None
     samples: NDArray[np.uint64] | None
     watch: Watch
+    scratch: Scratch | None = None
 
 
 class ValueStep(Step):

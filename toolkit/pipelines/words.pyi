@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
+from toolkit.pipelines.pixels import Pixels
 from toolkit.pipelines.step import Step, Steps
 
 class Words(ABC):
@@ -999,6 +1000,12 @@ class Words(ABC):
             shape: The file's, None for a size that may be any; None: as the file says.
         """
 
+    def as_image(self) -> Self:
+        """Take uint8 tensors (height, width, 1, 3 or 4 channels) for pixels: steps on images may follow.
+
+        Of a tensor (height, width) each number is a gray pixel. Heights and widths may be open, channels may not.
+        """
+
     def scalar(self, dtype: str) -> Self:
         """Give a number column as an array (n,) of `dtype`; a number that doesn't fit is an error."""
 
@@ -1008,7 +1015,7 @@ class Words(ABC):
     def python(
         self,
         fn: Callable[..., Any],
-        schema: str | tuple[str, tuple[int | None, ...]],
+        schema: str | tuple[str, tuple[int | None, ...]] | Pixels,
         *,
         random: bool = False,
         timeout: float | None = 60.0,
@@ -1020,7 +1027,8 @@ class Words(ABC):
         Args:
             fn: Gets the value so far: an array, number, str, bytes or object.
             schema: What it returns, which is checked: ("float32", (3, 224, 224)), "int64" for a number, or "object".
-                A size may be None, and then samples come as a list of arrays.
+                A size may be None, and then samples come as a list of arrays. toolkit.pixels() says that it returns an
+                image, which every step on images takes.
             random: Call fn(value, rng), with a numpy Generator that follows from seed, epoch and position alone.
             timeout: Seconds a call may take before the batch is an error; None: any time.
             version: Raise it when the function changes, so that describe() does too.

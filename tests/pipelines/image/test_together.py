@@ -15,6 +15,7 @@ from PIL import Image
 from toolkit._native.image import program as native
 from toolkit._native.image.program import Scratch
 from toolkit.pipelines.image.compiled import CompiledImage, Failure, TruncatedImageWarning, run_together
+from toolkit.pipelines.image.erasing import RandomErasing
 
 FILTERS = list(steps.Filter)
 
@@ -36,7 +37,10 @@ def random_chain(rng: np.random.Generator, channels: int) -> list[Any]:
     if channels == 3 and rng.random() < 0.5:
         chain.append(steps.ColorJitter((0.5, 1.5), (0.5, 1.5), None, (-0.1, 0.1)))
     if rng.random() < 0.3:
-        chain.append(steps.Normalize((0.5,) * channels, (0.5,) * channels))
+        chain += [
+            steps.Normalize((0.5,) * channels, (0.5,) * channels),
+            RandomErasing.of(p=0.7),
+        ]  # changes what is written
     return chain
 
 

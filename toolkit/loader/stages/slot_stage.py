@@ -106,7 +106,7 @@ class SlotStage(ColumnStage):
         self, values: Values, keys: NDArray[np.uint64] | None, rows: NDArray[np.int64], memory: SampleMemory
     ) -> Values:
         try:
-            return self._compiled.values.run(values, keys, _Watch(self, rows, memory))
+            return self._compiled.values.run(values, keys, _Watch(self, rows, memory), memory.scratch)
         except StepFailureError as error:
             raise self._failed(int(rows[error.index]), error.step, str(error)) from error.__cause__
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,13 +25,11 @@ from toolkit._native.image.program import (
     probe,
 )
 from toolkit._native.shards.fetch import FetchBuffer
-from toolkit.pipelines.conditions import Branch
 from toolkit.pipelines.draw_names import draw_names
 from toolkit.pipelines.image.decode import check_colour_management, decode_with_pil
 from toolkit.pipelines.image.decode_step import Accuracy, DecodeImage, Mode, Truncated
 from toolkit.pipelines.image.finish import Patchify
-from toolkit.pipelines.image.image_step import FinishStep, KernelStep, TensorStep
-from toolkit.pipelines.randomness import step_id
+from toolkit.pipelines.image.ops import first_too_large, split_steps
 from toolkit.pipelines.step import Step
 
 __all__ = ["CompiledImage", "Failure", "TruncatedImageWarning", "run_together"]
@@ -78,7 +77,7 @@ class CompiledImage:
             check_colour_management()
         self.decoding = decode
         self._steps = tuple(steps)
-        ops, finish, tensor_ops = _split(rest)
+        ops, finish, tensor_ops = split_steps(rest, draw_names(rest))
         options: dict[str, Any] = {
             "mode": decode.mode.value,
             "max_pixels": decode.max_pixels,
@@ -180,16 +179,14 @@ class CompiledImage:
         if isinstance(error, ImageError) and error.status in (TOO_LARGE, UNFIT):
             # Too large as it is stored, or a step makes it so, or can't be done: the first step behind which that is.
             mode, most = self.decoding.mode.value, self.decoding.max_pixels
-            try:
+            with contextlib.suppress(ImageError):
                 height, width, *_ = self._size_of_jpeg(picture) if isinstance(picture, bytes) else picture
-                for failed in range(len(self._ops) + 1):
-                    program = ImageProgram(self._ops[:failed], mode=mode, max_pixels=most)
-                    program.result_size(height, width, None if keys is None else int(keys[index]))
+                key = None if keys is None else int(keys[index])
+                failed = first_too_large(self._ops, mode, most, height, width, key)
                 # Patches are cut when pixels are written.
                 patchify = [place for place, step in enumerate(self._steps) if isinstance(step, Patchify)]
-                failed = patchify[0] if patchify and error.status == UNFIT else 0
-            except (ImageError, ValueError):
-                pass
+                if failed == 0 and patchify and error.status == UNFIT:
+                    failed = patchify[0]
         return Failure(index, self._steps[failed].text(), str(error))
 
     def _decode_jpeg(self, encoded: bytes, scratch: Scratch, key: int | None) -> NDArray[Any] | None:
@@ -341,41 +338,3 @@ def _places(out: NDArray[np.generic]) -> tuple[NDArray[np.uint64], int]:
     """Return the address of each sample in a batch, and a sample's bytes."""
     sample_bytes = out[0].nbytes if len(out) else 0
     return np.uint64(out.ctypes.data) + np.arange(len(out), dtype=np.uint64) * np.uint64(sample_bytes), sample_bytes
-
-
-# --- steps as the kernels take them ------------------------------------------------------------------------------
-
-
-def _split(steps: Sequence[Step]) -> tuple[list[tuple[Any, ...]], dict[str, Any], list[tuple[Any, ...]]]:
-    """Return the steps on pixels, how the finished pixels are written, and the steps on what is written.
-
-    Raises:
-        ValueError: A step on pixels stands behind normalize, cast or layout, or those don't go together.
-    """
-    ops: list[tuple[Any, ...]] = []
-    tensor_ops: list[tuple[Any, ...]] = []
-    finish: dict[str, Any] = {}
-    for step, name in zip(steps, draw_names(steps), strict=True):
-        if isinstance(step, FinishStep):
-            step.finish(finish)
-        elif finish and isinstance(step, TensorStep):
-            tensor_ops.append(_op(step, name))
-        elif finish:
-            raise ValueError(f"{step.word} needs uint8 pixels: move normalize, cast and layout to the end")
-        else:
-            ops.append(_op(step, name))
-    return ops, finish, tensor_ops
-
-
-def _op(step: Step, name: str) -> tuple[Any, ...]:
-    """Return one step as ImageProgram takes it; `name` is what it draws by."""
-    if isinstance(step, Branch):
-        ways = [_way(steps, f"{name}/{step.path(way)}") for way, steps in enumerate(step.ways)]
-        return step.native_word, {**step.native_fields, "id": step_id(name)}, ways
-    if not isinstance(step, KernelStep):
-        raise ValueError(f"{step.word} is no step on pixels")
-    return step.word, step.kernel() | ({"id": step_id(name)} if step.draws else {})
-
-
-def _way(steps: Sequence[Step], path: str) -> list[tuple[Any, ...]]:
-    return [_op(step, name) for step, name in zip(steps, draw_names(steps, path), strict=True)]

@@ -149,7 +149,7 @@ def pixels(state: State) -> tuple[int | None, int | None, int | None]:
         if state.layout is not None:
             fix = f"move {'normalize' if state.dtype == 'float32' else 'cast and layout'} to the end"
             raise MisfitError(_PIXELS, f"a {state.dtype} {state.sizes()} tensor", fix)
-        raise MisfitError(_PIXELS, state, "only decode_image() gives pixels")
+        raise MisfitError(_PIXELS, state, "pixels come of decode_image(), array(…).as_image() and python(fn, pixels())")
     height, width, channels = state.shape
     return height, width, channels
 

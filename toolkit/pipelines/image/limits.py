@@ -9,11 +9,12 @@ from toolkit._native.image.program import MAX_DEPTH, MAX_OPS, MAX_SIDE
 from toolkit.pipelines.conditions import Branch
 from toolkit.pipelines.image.decode_step import DecodeImage
 from toolkit.pipelines.image.finish import Patchify
+from toolkit.pipelines.image.formats import DEFAULT_MAX_PIXELS
 from toolkit.pipelines.image.image_step import FinishStep, PixelStep, TensorStep
 from toolkit.pipelines.state import MisfitError, State, ValueKind
 from toolkit.pipelines.step import Step, all_steps
 
-__all__ = ["check_limits", "check_order", "check_size"]
+__all__ = ["check_limits", "check_order", "check_size", "most_pixels"]
 
 
 def check_limits(steps: Sequence[Step]) -> None:
@@ -29,14 +30,19 @@ def check_limits(steps: Sequence[Step]) -> None:
 
 
 def check_size(steps: Sequence[Step], states: Sequence[State]) -> None:
-    """Raise MisfitError when the last step makes more pixels of a known size than the first one decodes.
+    """Raise MisfitError when the last step makes more pixels of a known size than the slot takes.
 
     Args:
         steps: Of a slot.
         states: What the value is after each.
     """
-    if len(steps) > 1 and isinstance(steps[0], DecodeImage):
-        _check_size(steps[-1], states[-2], steps[0].max_pixels)
+    if len(steps) > 1 and states[-2].layout is not None:
+        _check_size(steps[-1], states[-2], most_pixels(steps))
+
+
+def most_pixels(steps: Sequence[Step]) -> int:
+    """Return the most pixels that a picture may have in a slot of these steps."""
+    return steps[0].max_pixels if steps and isinstance(steps[0], DecodeImage) else DEFAULT_MAX_PIXELS
 
 
 def check_order(steps: Sequence[Step]) -> None:

@@ -8,6 +8,7 @@
 
 #include "base.h"
 #include "run.h"
+#include "tensor.h"
 #include "upright.h"
 
 #define MOST_PIXELS (1 << 23) /* that are held at once, 32 MiB: alone, a program holds few rows */
@@ -120,7 +121,10 @@ static int run_part(img_view *v, const img_upright *seen, const img_decoding *ho
     from.base += (v->window.top - all->top) * from.step_y + (v->window.left - all->left) * from.step_x;
     from.columns = v->window.width;
     from.gray = v->program->mode == IMG_GRAY && how->channels == 4;
-    return img_run_stages(v->program, &a, &from, scratch, v->out, v->out_h, v->out_w, v->message);
+    status = img_run_stages(v->program, &a, &from, scratch, v->out, v->out_h, v->out_w, v->message);
+    if (status != IMG_OK)
+        return status;
+    return img_run_tensor_steps(v->program, scratch, v->key, v->out, v->out_h, v->out_w, v->message);
 }
 
 static int run_open(img_view *views, int64_t count, img_scratch *scratch, const img_header *header) {
