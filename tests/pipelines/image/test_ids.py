@@ -67,7 +67,7 @@ def gray_tiff(ids: np.ndarray, bits: int, order: str) -> bytes:
         if bits == 16:
             body += row.astype(f"{order}u2").tobytes()
         else:
-            packed = np.unpackbits(row.astype(np.uint8)[:, None], axis=1)[:, 8 - bits :]
+            packed = np.unpackbits(row.astype(">u2").view(np.uint8).reshape(-1, 2), axis=1)[:, 16 - bits :]
             body += np.packbits(packed.ravel()).tobytes()
     tags = [(256, ids.shape[1]), (257, ids.shape[0]), (258, bits), (259, 1), (262, 1), (273, 8), (277, 1)]
     tags += [(278, ids.shape[0]), (279, len(body))]
@@ -96,6 +96,7 @@ STORED: dict[str, tuple[bytes, np.ndarray]] = {
     "gray PNG of 1 bit": (gray_png(WIDE % 2, 1), WIDE % 2),
     "gray TIFF of 16 bits": (gray_tiff(WIDE, 16, "<"), WIDE),
     "gray TIFF of 16 bits, other order": (gray_tiff(WIDE, 16, ">"), WIDE),
+    "gray TIFF of 12 bits": (gray_tiff(WIDE % 4096, 12, "<"), WIDE % 4096),
     "gray TIFF of 4 bits": (gray_tiff(WIDE % 16, 4, "<"), WIDE % 16),
     "gray TIFF of 2 bits": (gray_tiff(WIDE % 4, 2, ">"), WIDE % 4),
     "gray TIFF of 16 bits, packed": (saved(Image.fromarray(WIDE), "TIFF", compression="tiff_deflate"), WIDE),
@@ -306,6 +307,12 @@ def test_sixteen_bits_keep_their_upper_byte_and_are_not_cut_off() -> None:
         for mode, channels in ((steps.Mode.GRAY, 1), (steps.Mode.RGB, 3)):
             image = CompiledImage("x", [DecodeImage.checked(mode=mode.value)])
             assert np.array_equal(image.decode(encoded, Scratch()), np.repeat(upper[:, :, None], channels, 2)), stored
+
+
+def test_twelve_bits_keep_their_upper_byte() -> None:
+    encoded, values = STORED["gray TIFF of 12 bits"]
+    made = CompiledImage("x", [DecodeImage.checked(mode="gray")]).decode(encoded, Scratch())
+    assert np.array_equal(made[:, :, 0], (values >> 4).astype(np.uint8))
 
 
 def test_values_of_few_bits_reach_from_black_to_white() -> None:

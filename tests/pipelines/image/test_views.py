@@ -262,3 +262,19 @@ def test_the_kernels_refuse_what_the_slots_would_have() -> None:
         ImageProgram([("maybe", {"limits": [0.5], "id": 1}, [[crop]])])
     with pytest.raises(ValueError, match="patch must be 0 to"):
         ImageProgram([], patch=-1)
+
+
+def test_slots_that_share_a_picture_fail_each_by_its_step(tmp_path: Path, commit_rows: Callable[..., str]) -> None:
+    files = [encode(picture(seed, 64, 48)) for seed in range(3)]
+    commit_rows(tmp_path / "ds", {"train": [[keyed({"x": pa.array(files)})]]})
+    ds = toolkit.open(tmp_path / "ds")
+    crops = slot("x", name="crops").decode_image().five_crop(40).normalize("half")
+    tokens = slot("x", name="tokens").decode_image().center_crop(32).normalize("half").patchify(16)
+    (batch,) = ds.loader(toolkit.pipeline(crops, tokens), batch_size=3)
+    assert (batch["crops"].shape, batch["tokens"].shape) == ((3, 5, 3, 40, 40), (3, 4, 768))
+    for one in (crops, tokens):
+        (alone,) = ds.loader(toolkit.pipeline(one), batch_size=3)
+        assert np.array_equal(alone[one.name], batch[one.name])
+    large = slot("x", name="crops").decode_image().five_crop(50).normalize("half")
+    with pytest.raises(SampleError, match=r"five_crop\(50\).*too few to cut out"):
+        list(ds.loader(toolkit.pipeline(tokens, large), batch_size=3))

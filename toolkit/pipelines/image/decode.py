@@ -21,7 +21,7 @@ from toolkit.pipelines.image.ids import ids_of, largest_gray
 from toolkit.pipelines.image.jpeg_scans import count_scans
 from toolkit.pipelines.image.memory import BAND_PIXELS, block_pixels, bytes_to_decode, bytes_to_open
 from toolkit.pipelines.image.pil_messages import heard
-from toolkit.pipelines.image.pillow import to_eight_bits
+from toolkit.pipelines.image.pillow import gray_bits, to_eight_bits
 
 if TYPE_CHECKING:
     from PIL.ImageFile import ImageFile
@@ -141,10 +141,11 @@ def _converter(
         return _ID_BYTES, lambda band: ids(band).astype("<u4").view(np.uint8)
     mode = _PIL_MODES[step.mode]
     profile = image.info.get("icc_profile") if step.icc else None
+    bits = gray_bits(image)
     to_srgb = _to_srgb(profile) if profile else lambda band: band
 
     def convert(band: Any) -> NDArray[np.uint8]:
-        band = to_eight_bits(band, image.format)
+        band = to_eight_bits(band, image.format, bits)
         if band.mode == "P":
             # To RGB at once, PIL would warn of a transparency that it leaves out.
             band = band.convert("RGBA" if "transparency" in band.info else "RGB")

@@ -9,7 +9,9 @@ import numpy as np
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-__all__ = ["to_eight_bits", "to_rgb"]
+__all__ = ["gray_bits", "to_eight_bits", "to_rgb"]
+
+_TIFF_BITS, _SIXTEEN = 258, (16,)  # a tag, and what it says most often
 
 _SIXTEEN_BITS = frozenset({"PNG", "PPM"})  # formats whose mode I, in older versions of PIL, holds 0 to 65535
 
@@ -24,17 +26,28 @@ def to_rgb(image: Image, format: str | None) -> Image:
     Raises:
         ValueError: As to_eight_bits().
     """
-    image = to_eight_bits(image, format)
+    image = to_eight_bits(image, format, gray_bits(image))
     # A transparent colour says nothing about RGB, but PIL would warn about it.
     image.info.pop("transparency", None)
     return image.convert("RGB")
 
 
-def to_eight_bits(image: Image, format: str | None) -> Image:
+def gray_bits(image: Image) -> int:
+    """Return how many bits a gray value has of a picture that PIL holds in sixteen: 16, but of some TIFFs 12."""
+    bits = getattr(image, "tag_v2", {}).get(_TIFF_BITS, _SIXTEEN)
+    return 12 if bits in (12, (12,)) else 16
+
+
+def to_eight_bits(image: Image, format: str | None, bits: int = 16) -> Image:
     """Return a picture of 16-bit gray with eight bits, any other as it is.
 
     Sixteen bits become eight by their upper byte, as PIL itself reads a colour PNG of sixteen bits; its own conversion
     of gray ones would clip everything above 255 to white.
+
+    Args:
+        image: A decoded picture, or a band of one.
+        format: The format of the file it comes from, as PIL calls it.
+        bits: What gray_bits() said of the picture.
 
     Raises:
         ValueError: Its pixels are 32-bit integers or floats, which say nothing about what black and white are.
@@ -42,7 +55,7 @@ def to_eight_bits(image: Image, format: str | None) -> Image:
     from PIL import Image
 
     if image.mode.startswith("I;16") or (image.mode == "I" and format in _SIXTEEN_BITS):
-        return Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
+        return Image.fromarray((np.asarray(image) >> bits - 8).astype(np.uint8))
     if image.mode in ("I", "F"):
         raise ValueError(
             f"pixels of 32 bits (PIL's mode {image.mode}) have no known range: convert them to 8 or 16 bits"
