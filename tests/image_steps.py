@@ -5,6 +5,7 @@ from __future__ import annotations
 from toolkit.pipelines.cast import Cast
 from toolkit.pipelines.image.affine import Affine, Perspective, Shear
 from toolkit.pipelines.image.channels import ChannelDrop, ChannelShuffle, ColorTemperature, Grayscale
+from toolkit.pipelines.image.clahe import Clahe
 from toolkit.pipelines.image.clamp import Clamp
 from toolkit.pipelines.image.colour import Brightness, ColorJitter, Contrast, Saturation, Sharpness
 from toolkit.pipelines.image.decode_step import Accuracy, DecodeImage, Mode, Truncated
@@ -28,6 +29,7 @@ from toolkit.pipelines.image.geometry import (
 )
 from toolkit.pipelines.image.image_step import ImageStep
 from toolkit.pipelines.image.noise import GaussianNoise, SaltAndPepper, SpeckleNoise
+from toolkit.pipelines.image.recompress import JpegCompression
 from toolkit.pipelines.image.tone import Autocontrast, Equalize, Gamma, Invert, Lut, Posterize, Solarize, SolarizeAdd
 from toolkit.pipelines.image.views import FiveCrop, TenCrop, Tile
 from toolkit.pipelines.image.warps import Rotate, ShearX, ShearY, Take, TranslateX, TranslateY, Unit
@@ -42,6 +44,7 @@ __all__ = [
     "CenterCrop",
     "ChannelDrop",
     "ChannelShuffle",
+    "Clahe",
     "Clamp",
     "ColorJitter",
     "ColorTemperature",
@@ -62,6 +65,7 @@ __all__ = [
     "HFlip",
     "ImageStep",
     "Invert",
+    "JpegCompression",
     "Layout",
     "Lut",
     "MedianBlur",

@@ -188,6 +188,8 @@ EXAMPLES: dict[str, tuple[str, str, pa.Array, Any]] = {
         PICTURES,
         None,
     ),
+    "clahe": ('clip_limit=(2.0, 6.0), tiles=(2, 3), p=0.5, name="x"', ".decode_image()", PICTURES, None),
+    "jpeg_compression": ('(5, 40), p=0.5, name="x"', ".decode_image()", PICTURES, None),
     "normalize": ("(0.5, 0.25, 0.75), (0.5, 0.5, 1.0)", ".decode_image()", PICTURES, None),
     "to_chw": ("", ".decode_image()", PICTURES, None),
     "to_hwc": ("", ".decode_image()", PICTURES, None),

@@ -596,6 +596,42 @@ class Words(ABC):
             name: What it draws by, in place of its number among those that have no name.
         """
 
+    def clahe(
+        self,
+        clip_limit: float | tuple[float, float] = (1.0, 4.0),
+        tiles: int | tuple[int, int] = (8, 8),
+        *,
+        p: float = 1.0,
+        name: str | None = None,
+    ) -> Self:
+        """Even out the histogram of lightness by tiles, with limited contrast: OpenCV's CLAHE, as in albumentations.
+
+        Of a gray picture the values are equalized, of any other L* of CIE Lab (sRGB, D65) in 8 bits, while a* and b*
+        stay. Each tile gets the table that cv2.createCLAHE would give it, and a pixel what the tables of the four
+        tiles around it say, bilinearly. It happens when u0 < p, with clip_limit = low + (high - low) * u1. Alpha
+        stays. (OpenCV also rounds a* and b* to 8 bits, which moves its colours by up to a few levels.)
+
+        Args:
+            clip_limit: How many times the mean a bin of a histogram may have, at most, or (low, high) to draw it from;
+                0: there is no limit.
+            tiles: How many rows and columns of tiles: one number, or (rows, columns).
+            p: The probability.
+            name: What it draws by, in place of its number among those that have no name.
+        """
+
+    def jpeg_compression(self, quality: int | tuple[int, int], *, p: float = 1.0, name: str | None = None) -> Self:
+        """Write the picture as a JPEG and read it again: what PIL's save(quality=quality) and open() make of it.
+
+        The same pixels, that is, of PIL over libjpeg-turbo: YCbCr with 4:2:0 subsampling; torchvision's v2.JPEG. It
+        happens when u0 < p, with quality = low + floor(u1 * (high - low + 1)). Alpha stays. A side has 65500 pixels
+        at most.
+
+        Args:
+            quality: 1 (worst) to 100, or (low, high) to draw it from.
+            p: The probability.
+            name: What it draws by, in place of its number among those that have no name.
+        """
+
     def posterize(self, bits: int | tuple[int, int], *, p: float = 1.0, name: str | None = None) -> Self:
         """Keep the highest bits of each value: PIL.ImageOps.posterize, torchvision's RandomPosterize.
 

@@ -64,7 +64,9 @@
     OP(gaussian_blur)                                                                                                  \
     OP(motion_blur)                                                                                                    \
     OP(median_blur)                                                                                                    \
-    OP(unsharp_mask)
+    OP(unsharp_mask)                                                                                                   \
+    OP(clahe)                                                                                                          \
+    OP(jpeg_compression)
 
 #define IMG_DECLARE_OP(word) extern const img_op_kind img_op_##word;
 IMG_OPS(IMG_DECLARE_OP)

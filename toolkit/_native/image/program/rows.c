@@ -315,14 +315,16 @@ static int make_picture(const img_stage *stage, const img_axes *a, img_source *f
             status = run_stage(stage, a, from, NULL, made->data, scratch, message);
         *pixels = made->data;
     }
-    if (status != IMG_OK || whole->apply == NULL)
+    if (status != IMG_OK || (whole->apply == NULL && whole->apply_or_say == NULL))
         return status;
     img_buffer *made = other(pair, *pixels);
     status = img_reserve_or_say(made, (uint64_t)whole->out_height * (uint64_t)whole->out_width * 4 + IMG_PAD, message);
     if (status == IMG_OK)
         status = img_reserve_or_say(&scratch->whole, (uint64_t)whole->work_bytes, message);
-    if (status == IMG_OK)
+    if (status == IMG_OK && whole->apply != NULL)
         whole->apply(whole, *pixels, height, width, made->data, scratch->whole.data);
+    else if (status == IMG_OK)
+        status = whole->apply_or_say(whole, *pixels, height, width, made->data, scratch->whole.data, message);
     *pixels = made->data;
     return status;
 }

@@ -70,6 +70,9 @@ struct img_whole {
     /* `in` has height x width pixels and `out` out_height x out_width, row behind row, with IMG_PAD bytes more; `work` has
      * work_bytes. None of them overlap. */
     void (*apply)(const img_whole *whole, const uint8_t *in, int64_t height, int64_t width, uint8_t *out, uint8_t *work);
+    /* The same in its place, of what may fail: returns a status. */
+    int (*apply_or_say)(const img_whole *whole, const uint8_t *in, int64_t height, int64_t width, uint8_t *out,
+                        uint8_t *work, char *message);
     int64_t out_height, out_width, work_bytes;
     const void *params;          /* the op's */
     double drawn[IMG_MAX_DRAWN]; /* whatever it drew, or worked out */
@@ -84,7 +87,7 @@ typedef struct {
     int alpha;              /* four channels: resized premultiplied */
     int placed;             /* a change depends on where a pixel is */
     int64_t change_first, change_count;
-    img_whole whole;        /* what is done then; apply is NULL where nothing is */
+    img_whole whole;        /* what is done then; neither apply nor apply_or_say where nothing is */
     const img_mix *mix;     /* or the stages of its chains, which come next, are run on it; NULL where there are none */
 } img_stage;
 
