@@ -38,7 +38,10 @@ if TYPE_CHECKING:
     from toolkit.pack.front import pack
     from toolkit.pack.job import PackResult
     from toolkit.pack.tokens import pack_tokens
+    from toolkit.pipelines.batch.label_smoothing import label_smoothing
     from toolkit.pipelines.batch.mix import cutmix, mixup, mixup_or_cutmix
+    from toolkit.pipelines.batch.pad import pad_to_longest
+    from toolkit.pipelines.batch.resize_mix import resizemix
     from toolkit.pipelines.batch.step import BatchStep
     from toolkit.pipelines.batch_maps import BatchMap, batch_map
     from toolkit.pipelines.pipeline import Pipeline, pipeline
@@ -76,14 +79,17 @@ __all__ = [
     "head",
     "inspect",
     "inspect_labels",
+    "label_smoothing",
     "mix_tokens",
     "mixup",
     "mixup_or_cutmix",
     "open",
     "pack",
     "pack_tokens",
+    "pad_to_longest",
     "pipeline",
     "pixels",
+    "resizemix",
     "set_memory_guard",
     "set_memory_limit",
     "slot",
@@ -117,14 +123,17 @@ _HOMES = {
     "head": "toolkit.checks.head",
     "inspect": "toolkit.checks.inspect",
     "inspect_labels": "toolkit.checks.labels",
+    "label_smoothing": "toolkit.pipelines.batch.label_smoothing",
     "mix_tokens": "toolkit.loader.mix.tokens",
     "mixup": "toolkit.pipelines.batch.mix",
     "mixup_or_cutmix": "toolkit.pipelines.batch.mix",
     "open": "toolkit.loader.api",
     "pack": "toolkit.pack.front",
     "pack_tokens": "toolkit.pack.tokens",
+    "pad_to_longest": "toolkit.pipelines.batch.pad",
     "pipeline": "toolkit.pipelines.pipeline",
     "pixels": "toolkit.pipelines.pixels",
+    "resizemix": "toolkit.pipelines.batch.resize_mix",
     "set_memory_guard": "toolkit.memory.guard",
     "set_memory_limit": "toolkit.memory.budget",
     "slot": "toolkit.pipelines.slots",

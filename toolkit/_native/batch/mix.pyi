@@ -17,3 +17,13 @@ def swap_boxes(
     pairs: NDArray[np.int64],
     boxes: NDArray[np.int64],
 ) -> None: ...
+def paste_boxes(
+    values: NDArray[np.uint8],
+    planes: int,
+    height: int,
+    width: int,
+    channels: int,
+    dtype: str,
+    pairs: NDArray[np.int64],
+    boxes: NDArray[np.int64],
+) -> None: ...

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from toolkit._native.batch.mix import BLENDED, blend
 from toolkit.escapes import short
 from toolkit.pipelines import fields
+from toolkit.pipelines.batch.label_smoothing import smoothing_below_one
 from toolkit.pipelines.batch.labels import Labels, check_ids, check_labels, soften, softened
 from toolkit.pipelines.batch.pairs import Mode, Pairs, find_pairs
 from toolkit.pipelines.batch.step import (
@@ -23,7 +24,7 @@ from toolkit.pipelines.batch.step import (
     batch_step,
     find_column,
 )
-from toolkit.pipelines.check import BadArgumentError, a_number, a_text, an_int
+from toolkit.pipelines.check import BadArgumentError, a_text, an_int
 from toolkit.pipelines.state import MisfitError, State, ValueKind
 
 __all__ = ["Mixing", "blend_column", "check_blended"]
@@ -39,13 +40,6 @@ def _names(name: str, value: object) -> tuple[str, ...]:
     return tuple(a_text(name, one) for one in value)
 
 
-def _smoothing(name: str, value: object) -> float:
-    made = a_number(name, value, least=0, most=1)
-    if made == 1:
-        raise BadArgumentError(f"{name} must be below 1, got {value}: nothing would be left of the labels")
-    return made
-
-
 @batch_step
 class Mixing(BatchStep):
     """A subclass says by mix() what becomes of the columns, and how much of itself each sample keeps."""
@@ -58,7 +52,7 @@ class Mixing(BatchStep):
     classes: int | None = fields.argument(
         lambda name, value: None if value is None else an_int(name, value), "int | None", None, keyword=True
     )
-    smoothing: float = fields.argument(_smoothing, "float", 0.0, keyword=True)
+    smoothing: float = fields.argument(smoothing_below_one, "float", 0.0, keyword=True)
     mode: Mode = fields.choice(Mode, Mode.PAIR, keyword=True)
     prob: float = fields.number(1.0, least=0, most=1, keyword=True)
     name: str | None = fields.draw_name()

@@ -16,4 +16,13 @@ void mix_blend(void *first, void *second, int64_t count, int dtype, float share,
 void mix_swap(uint8_t *first, uint8_t *second, int64_t planes, int64_t plane, int64_t rows, int64_t stride,
               int64_t bytes);
 
+typedef struct {
+    int64_t planes, height, width, channels; /* channels of a pixel side by side */
+    int dtype;
+} mix_picture;
+
+/* Put the second picture, made as small as `box` (top, bottom, left, right; not empty), there into the first, and the
+ * first into the second. Returns 0 without memory. */
+int mix_paste(const mix_picture *of, uint8_t *first, uint8_t *second, const int64_t *box);
+
 #endif
