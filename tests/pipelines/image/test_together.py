@@ -12,6 +12,7 @@ from image_slots import MODES, compiled, held, run_batch
 from native.image.test_image_oracle import jpeg, levels, photo
 from PIL import Image
 
+import toolkit
 from toolkit._native.image import program as native
 from toolkit._native.image.program import Scratch
 from toolkit.pipelines.image.compiled import CompiledImage, Failure, TruncatedImageWarning, run_together
@@ -110,6 +111,26 @@ def test_random_programs(seed: int) -> None:
         options["truncated"] = steps.Truncated.WARN
     chains = [random_chain(rng, len(mode)) for _ in range(rng.integers(2, 8))]
     check([compiled(*chain, **options) for chain in chains], files(seed), seed)
+
+
+DECODE = toolkit.slot("image").decode_image(max_bytes=1 << 30)
+IDS = toolkit.slot("image").decode_image(mode="id", max_bytes=1 << 30)
+
+
+@pytest.mark.parametrize(
+    "slots",
+    [
+        (
+            DECODE.resize((64, 64)).patchify(16),
+            DECODE.resize((60, 60)).five_crop(20),
+            DECODE.random_resized_crop(40).rand_augment(2, 9),
+            DECODE.random_resized_crop(40).aug_mix(),
+        ),
+        (IDS.resize((30, 30), filter="nearest"), IDS.center_crop(20)),
+    ],
+)
+def test_other_forms_of_results(slots: tuple[toolkit.Slot, ...]) -> None:
+    check([CompiledImage("image", slot.steps) for slot in slots], files(3))
 
 
 @pytest.mark.parametrize("level", levels())
