@@ -163,24 +163,27 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     next = data, end = data + size;
     if (scratch == NULL)
         scratch = img_scratch_new();
-    img_program program = {.max_pixels = MOST_PIXELS, .mode = (int32_t)take(3)};
-    const int channels = take(3) == 0 ? 1 : take(2) ? 3 : 4;
+    img_program program = {.max_pixels = MOST_PIXELS, .mode = (int32_t)take(4), .ignore = 40000};
+    const int ids = program.mode == IMG_ID, channels = ids ? 4 : take(3) == 0 ? 1 : take(2) ? 3 : 4;
     const int64_t height = 1 + take(200), width = 1 + take(300);
     const uint64_t key = take(4);
-    img_shape shape = {0, 0, program.mode == IMG_RGB ? 3 : program.mode == IMG_GRAY ? 1 : 4};
+    img_shape shape = {0, 0, program.mode == IMG_RGB ? 3 : program.mode == IMG_RGBA ? 4 : 1};
     made.op_count = made.way_count = made.in_mix = made.on_tensor = 0;
     if (!chain(&program.steps, 0, &shape))
         return 0;
-    const int wanted = shape.channels;
+    const int wanted = ids ? 1 : shape.channels;
+    program.layout.words = ids;
     static const int items[] = {1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8};
     program.layout.dtype = (int32_t)take(11);
     program.layout.item = items[program.layout.dtype];
     made.on_tensor = 1;
-    if (program.layout.dtype >= IMG_F16 && !chain(&program.tensor_steps, 0, &shape))
+    const int patched = take(3) == 0;
+    program.layout.patch = patched && !ids ? 1 + take(9) : 0;
+    if (program.layout.dtype >= IMG_F16 && !patched && !ids && !chain(&program.tensor_steps, 0, &shape))
         return 0;
     program.layout.chw = (int32_t)take(2);
     program.layout.channels = wanted;
-    program.layout.normalise = (int32_t)take(2);
+    program.layout.normalise = !ids && take(2);
     for (int c = 0; c < 4; c++) {
         const float scales[] = {1.0f / 255, 0.0f, -3.0f, 1e30f, 3.4e38f};
         program.layout.scale[c] = scales[take(5)];
@@ -195,6 +198,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     int64_t out_h, out_w;
     img_choose_kernels("generic");
     int status = img_result_size(&program, scratch, height, width, key, &out_h, &out_w, message);
+    if (status == IMG_OK && patched && shape.view_height > 0 && out_h % shape.view_height == 0) { /* several pictures */
+        program.layout.view_height = shape.view_height;
+        status = img_result_size(&program, scratch, height, width, key, &out_h, &out_w, message);
+    }
     if (status == IMG_OK && height * width <= MOST_PIXELS) {
         const size_t bytes = (size_t)(out_h * out_w * wanted * program.layout.item);
         uint8_t *first = malloc(bytes), *other = malloc(bytes);
