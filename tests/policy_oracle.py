@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 import xxhash
-from image_steps_oracle import to_gray
 from PIL import Image, ImageEnhance, ImageOps
+from tone_oracle import to_gray
 from variates_oracle import draw, drawn_level, fold, mix
 
 from toolkit._native.image.program import DrawnLevel

@@ -36,10 +36,12 @@ class Branch(Step):
 
     Attributes:
         native_word: What the native call names it, where it runs there.
+        keeps_sizes: Whether none of its steps can change the size of a picture.
     """
 
     __slots__ = ()
     native_word: ClassVar[str]
+    keeps_sizes: ClassVar[bool] = False
 
     @property
     @abstractmethod

@@ -16,9 +16,9 @@ import image_steps as steps
 import numpy as np
 import pytest
 from image_slots import MODES, compiled, decode, run_batch
-from image_steps_oracle import to_gray
 from pictures import encode, picture
 from PIL import Image, ImageCms, ImageOps
+from tone_oracle import to_gray
 
 from toolkit._native.image.program import ImageError, Scratch
 from toolkit.pipelines.image.compiled import TruncatedImageWarning

@@ -63,7 +63,7 @@ def check_order(steps: Sequence[Step]) -> None:
 
 def _check_size(step: Step, before: State, most: int) -> State:
     """Return what the value is after the step, which may be a branch: then its steps are checked, too."""
-    for way in step.ways if isinstance(step, Branch) else ():
+    for way in step.ways if isinstance(step, Branch) and not step.keeps_sizes else ():
         state = before
         for each in way:
             state = _check_size(each, state, most)

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 from image_slots import compiled
-from image_steps_oracle import to_gray
 from PIL import Image
 from policy_golden import GOLDEN, SPACES, plain
 from policy_oracle import apply_op, apply_timm
 from policy_picture import policy_picture
+from tone_oracle import to_gray
 
 from toolkit._native.image.program import Scratch
 from toolkit.pipelines.image.policies.operations import Sampling, Warping, Way, at_bin, at_level, magnitudes

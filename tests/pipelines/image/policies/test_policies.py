@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 from image_slots import compiled
-from image_steps_oracle import to_gray
 from PIL import Image
 from policy_oracle import Leaf, apply_policy, drawn_chains, drawn_leaves, key_of, magnitude_of
 from policy_picture import policy_picture
 from scipy import stats
+from tone_oracle import to_gray
 from variates_oracle import draw, mix_shares
 
 import toolkit

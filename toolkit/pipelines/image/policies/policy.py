@@ -21,6 +21,7 @@ class Policy(Branch):
 
     __slots__ = ()
     native_word = "one_of"
+    keeps_sizes = True
 
     @classmethod
     def checked(cls, **values: Any) -> Self:
