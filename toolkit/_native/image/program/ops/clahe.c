@@ -58,7 +58,7 @@ static double from_lightness(double level) {
 /* ---- Lab ---- */
 
 /* sRGB to XYZ by the white D65, rows divided by the white, in 65536ths that add up to 1; and back. */
-static const int32_t to_xyz[3][3] = {{28439, 24656, 12441}, {13938, 46868, 4730}, {1164, 7175, 57197}};
+static const uint32_t to_xyz[3][3] = {{28439, 24656, 12441}, {13938, 46868, 4730}, {1164, 7175, 57197}};
 static const float to_rgb[3][3] = {{3.0800610f, -1.5372370f, -0.5428241f},
                                    {-0.9213123f, 1.8760603f, 0.0452521f},
                                    {0.0528913f, -0.2040560f, 1.1511646f}};
@@ -93,8 +93,8 @@ static inline int32_t clipped(float colour) {
 /* X, Y and Z of linear colours. */
 static inline void xyz_of(const int32_t *linear, int32_t *xyz) {
     for (int k = 0; k < 3; k++)
-        xyz[k] = (int32_t)(((int64_t)to_xyz[k][0] * linear[0] + (int64_t)to_xyz[k][1] * linear[1] +
-                            (int64_t)to_xyz[k][2] * linear[2] + 32768) >> 16);
+        xyz[k] = (int32_t)((to_xyz[k][0] * (uint32_t)linear[0] + to_xyz[k][1] * (uint32_t)linear[1] +
+                            to_xyz[k][2] * (uint32_t)linear[2] + 32768) >> 16);
 }
 
 #define BLOCK 64 /* pixels whose channels lie side by side, so that the compiler vectorises */
@@ -153,7 +153,11 @@ static void make_tables(uint8_t *tables, const uint8_t *light, int64_t height, i
             int64_t counts[256] = {0};
             for (int64_t y = row * by->height; y < (row + 1) * by->height; y++) {
                 const uint8_t *line = light + img_mirrored(y, height) * width;
-                for (int64_t x = column * by->width; x < (column + 1) * by->width; x++)
+                const int64_t first = column * by->width, end = first + by->width, inside = end < width ? end : width;
+                int64_t x = first;
+                for (; x < inside; x++)
+                    counts[line[x]]++;
+                for (; x < end; x++)
                     counts[line[img_mirrored(x, width)]]++;
             }
             make_table(tables, counts, by->height * by->width, clip_limit);
@@ -162,26 +166,28 @@ static void make_tables(uint8_t *tables, const uint8_t *light, int64_t height, i
 
 /* Between which two tiles a pixel lies, and how far. */
 typedef struct {
-    int64_t low, high;
+    int32_t low, high;
     float share;
 } between;
 
-static between tiles_at(int64_t at, float inverse, int64_t tiles) {
-    const float place = (float)at * inverse - 0.5f, low = floorf(place);
-    return (between){low < 0.0f ? 0 : (int64_t)low, (int64_t)low + 1 < tiles ? (int64_t)low + 1 : tiles - 1, place - low};
+static between tiles_at(int64_t at, int64_t size, int64_t tiles) {
+    const float place = (float)at * (1.0f / (float)size) - 0.5f, low = floorf(place);
+    return (between){low < 0.0f ? 0 : (int32_t)low, (int64_t)low + 1 < tiles ? (int32_t)low + 1 : (int32_t)tiles - 1,
+                     place - low};
 }
 
-static void equalize_row(uint8_t *light, const uint8_t *tables, int64_t y, int64_t width, const grid *by) {
-    const float down = 1.0f / (float)by->height, right = 1.0f / (float)by->width;
-    const between of_y = tiles_at(y, down, by->rows);
-    const uint8_t *above = tables + 256 * of_y.low * by->columns, *below = tables + 256 * of_y.high * by->columns;
+/* `places` are those of the columns. */
+IMG_CLONES static void equalize_row(uint8_t *light, const uint8_t *tables, const between *places, int64_t y, int64_t width,
+                                    const grid *by) {
+    const between rows = tiles_at(y, by->height, by->rows);
+    const uint8_t *above = tables + 256 * rows.low * by->columns, *below = tables + 256 * rows.high * by->columns;
+    const float down = rows.share, up = 1.0f - down;
     for (int64_t x = 0; x < width; x++) {
-        const between of_x = tiles_at(x, right, by->columns);
-        const int64_t first = 256 * of_x.low + light[x], second = 256 * of_x.high + light[x];
-        const float xa = of_x.share, ya = of_y.share;
-        const float made = ((float)above[first] * (1.0f - xa) + (float)above[second] * xa) * (1.0f - ya) +
-                           ((float)below[first] * (1.0f - xa) + (float)below[second] * xa) * ya;
-        light[x] = (uint8_t)rintf(made);
+        const int64_t first = 256 * places[x].low + light[x], second = 256 * places[x].high + light[x];
+        const float right = places[x].share, left = 1.0f - right;
+        const float made = ((float)above[first] * left + (float)above[second] * right) * up +
+                           ((float)below[first] * left + (float)below[second] * right) * down;
+        light[x] = (uint8_t)(int)rintf(made);
     }
 }
 
@@ -230,8 +236,9 @@ static void relight_row(uint8_t *out, const uint8_t *in, const uint8_t *light, i
 static void adapt(const img_whole *whole, const uint8_t *in, int64_t height, int64_t width, uint8_t *out, uint8_t *work) {
     const int gray = whole->drawn[3] != 0;
     const grid by = grid_of(height, width, (int64_t)whole->drawn[1], (int64_t)whole->drawn[2]);
-    uint8_t *tables = work + sizeof(lab), *light = tables + 256 * by.rows * by.columns;
     lab *colours = (lab *)work;
+    between *places = (between *)(work + sizeof(lab));
+    uint8_t *tables = (uint8_t *)(places + width), *light = tables + 256 * by.rows * by.columns;
     int32_t xyz[3];
     if (!gray)
         make_lab(colours);
@@ -241,8 +248,10 @@ static void adapt(const img_whole *whole, const uint8_t *in, int64_t height, int
         light[i] = gray ? in[4 * i] : level_of(&colours->lightness, xyz[1]);
     }
     make_tables(tables, light, height, width, &by, whole->drawn[0]);
+    for (int64_t x = 0; x < width; x++)
+        places[x] = tiles_at(x, by.width, by.columns);
     for (int64_t y = 0; y < height; y++) {
-        equalize_row(light + y * width, tables, y, width, &by);
+        equalize_row(light + y * width, tables, places, y, width, &by);
         if (gray)
             for (int64_t x = 0; x < width; x++)
                 memset(out + 4 * (y * width + x), light[y * width + x], 4);
@@ -276,7 +285,8 @@ static int plan_clahe(img_builder *b, const void *params, uint64_t key) {
         return IMG_OK;
     const int64_t height = img_plan_height(b), width = img_plan_width(b);
     const img_whole whole = {.apply = adapt, .out_height = height, .out_width = width,
-                             .work_bytes = (int64_t)sizeof(lab) + 256 * by->rows * by->columns + height * width,
+                             .work_bytes = (int64_t)sizeof(lab) + width * (int64_t)sizeof(between) +
+                                           256 * by->rows * by->columns + height * width,
                              .drawn = {img_draw_range(key, 1, &by->clip_limit), (double)by->rows, (double)by->columns,
                                        b->gray}};
     return img_plan_whole(b, &whole, "clahe");

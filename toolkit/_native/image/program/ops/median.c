@@ -32,7 +32,7 @@ IMG_CLONES static void median_row(uint8_t *out, const uint8_t *row, int64_t stri
             for (int64_t y = 0; y < size; y++)
                 for (int64_t x = 0; x < size; x++)
                     below -= (bytes)(bytes_at(row + y * stride + 4 * x + at) < tried);
-            found = (bytes)(below <= half) & (uint8_t)bit | found;
+            found |= (bytes)(below <= half) & (uint8_t)bit;
         }
         memcpy(out + at, &found, (size_t)(count - at < BLOCK ? count - at : BLOCK));
     }
