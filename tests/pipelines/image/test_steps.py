@@ -176,7 +176,7 @@ any_step = st.one_of(
     st.builds(steps.HFlip, chances),
     st.builds(steps.VFlip, chances),
     st.builds(steps.ColorJitter, ranges, ranges, ranges, st.sampled_from([None, (-0.5, 0.5)])),
-    st.builds(steps.Sharpness, st.sampled_from([(0.0, 2.0), (3.0, 3.0)]), st.booleans(), chances),
+    st.builds(steps.Sharpness, factors, st.booleans(), chances),
     st.builds(steps.ShearX, st.just((-0.4, 0.4)), st.booleans(), fill=st.integers(0, 255)),
     st.builds(steps.TranslateY, st.just((-0.6, 0.6)), st.just(steps.Unit.FRACTION), fill=st.integers(0, 255)),
     st.builds(steps.Rotate, st.sampled_from([(-180.0, 180.0), (90.0, 90.0)]), expand=st.booleans()),

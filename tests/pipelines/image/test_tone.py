@@ -385,7 +385,14 @@ def test_what_cannot_be_is_refused_as_it_is_written(build: Callable[[Any], Any],
 
 @pytest.mark.parametrize(
     "word",
-    ["saturation(0.5)", "channel_shuffle()", "channel_drop()", "color_temperature(3000)", "lut([range(256)] * 3)"],
+    [
+        "color_jitter(hue=0.1)",
+        "saturation(0.5)",
+        "channel_shuffle()",
+        "channel_drop()",
+        "color_temperature(3000)",
+        "lut([range(256)] * 3)",
+    ],
 )
 def test_what_needs_colours_says_so(word: str) -> None:
     with pytest.raises(PipelineError, match="expected 3 channels, got 1"):
