@@ -176,6 +176,35 @@ def test_displacements_are_spread_as_torchvisions() -> None:
     assert np.mean(spread) == pytest.approx(GIVEN["spread"], rel=0.1)
 
 
+def test_what_is_fixed_draws_nothing() -> None:
+    pixels = warp_oracle.pixels_of(warp_oracle.image_of("RGB", 1, 30, 20))
+    for step in (
+        chain().rotate((30, 30)),
+        chain().shear_x(0.3),
+        chain().translate_y(-3),
+        chain().affine((5, 5), None, (0.5, 0.5), (1, 1, 2, 2)),
+        chain().shear((4, 4), (2, 2)),
+    ):
+        made = compiled(*step.steps)
+        assert not made.random
+        assert not step.steps[0].draws
+        assert np.array_equal(made.apply(pixels, Scratch()), made.apply(pixels, Scratch(), 9))
+    for step in (
+        chain().rotate(30),
+        chain().rotate((30, 30), random_sign=True),
+        chain().translate_x((1, 2)),
+        chain().affine(0, (0, 0.1)),
+        chain().affine(0, None, None, (1, 2)),
+        chain().affine(0, None, None, (1, 1, 1, 2)),
+        chain().affine(0, None, (1, 2)),
+        chain().shear((4, 4), 2),
+        chain().perspective(),
+        chain().elastic(),
+    ):
+        assert compiled(*step.steps).random
+        assert step.steps[0].draws
+
+
 # --- ids --------------------------------------------------------------------------------------------------------
 
 EVERY = STEPS | ELASTIC | {"rotate": steps.Rotate((10.0, 80.0), expand=True), "moved": steps.TranslateX((5.0, 9.0))}

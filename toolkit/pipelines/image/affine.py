@@ -83,6 +83,13 @@ class Affine(_Centered):
     center: tuple[float, float] | None = center()
     name: str | None = fields.draw_name()
 
+    @property
+    def draws(self) -> bool:
+        """Whatever isn't fixed."""
+        shear, far = self.shear or _NONE, max(self.translate or _NONE)
+        ends = (self.degrees, self.scale or _NONE, shear[:2], shear[2:] or _NONE, (0.0, far))
+        return any(low != high for low, high in ends)
+
     def kernel(self) -> dict[str, Any]:
         """Return the fields, with what isn't done as ranges of nothing."""
         made = _Centered.kernel(self)
@@ -112,6 +119,7 @@ class Shear(_Centered):
     """
 
     word = "shear"
+    ranges = ("x", "y")
     x: tuple[float, float] = number_or_range(most=MAX_DEGREES, symmetric=True)
     y: tuple[float, float] = number_or_range(0.0, most=MAX_DEGREES, symmetric=True)
     filter: Take = fields.choice(Take, Take.NEAREST, keyword=True)
@@ -145,3 +153,8 @@ class Perspective(WarpStep):
     filter: Take = fields.choice(Take, Take.BILINEAR, keyword=True)
     fill: Fill = fill()
     name: str | None = fields.draw_name()
+
+    @property
+    def draws(self) -> bool:
+        """Whether it happens, and where the corners go."""
+        return True

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import MISSING
-from typing import Any
+from typing import Any, ClassVar
 
 from toolkit._native.image.program import MAX_SIDE
 from toolkit.escapes import short
@@ -94,9 +94,14 @@ def center() -> Any:
 
 
 class WarpStep(PixelStep):
-    """A step that takes each pixel from a position in the picture that it works out."""
+    """A step that takes each pixel from a position in the picture that it works out.
+
+    Attributes:
+        ranges: Those of its fields that are (low, high) of what is drawn; or None, and then nothing is.
+    """
 
     __slots__ = ()
+    ranges: ClassVar[tuple[str, ...]] = ("magnitude",)
     filter: Take
     fill: Fill
 
@@ -107,8 +112,9 @@ class WarpStep(PixelStep):
 
     @property
     def draws(self) -> bool:
-        """How far, which way."""
-        return True
+        """How far, which way, unless both are fixed."""
+        given = [getattr(self, name) for name in self.ranges]
+        return getattr(self, "random_sign", False) or any(ends is not None and ends[0] != ends[1] for ends in given)
 
     def kernel(self) -> dict[str, Any]:
         """Return the fields, fill as four numbers."""
@@ -245,6 +251,7 @@ class Rotate(WarpStep):
     """
 
     word = "rotate"
+    ranges = ("degrees",)
     degrees: tuple[float, float] = number_or_range(most=MAX_DEGREES, symmetric=True)
     random_sign: bool = fields.flag(False, keyword=True)
     filter: Take = fields.choice(Take, Take.NEAREST, keyword=True)

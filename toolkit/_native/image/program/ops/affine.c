@@ -13,6 +13,8 @@ static double draw_between(double low, double high, uint64_t key, uint64_t k) {
     return low + (high - low) * img_draw(key, k);
 }
 
+static int is_one(const img_range *range) { return range->low == range->high; }
+
 /* ---- affine ---- */
 
 typedef struct {
@@ -35,6 +37,12 @@ static const img_field affine_fields[] = {
     IMG_NO_FIELD,
 };
 
+static int is_affine_fixed(const void *params) {
+    const affine *by = params;
+    return is_one(&by->degrees) && is_one(&by->scale) && is_one(&by->shear_x) && is_one(&by->shear_y) &&
+           by->translate[0] == 0.0 && by->translate[1] == 0.0;
+}
+
 static int plan_affine(img_builder *b, const void *params, uint64_t key) {
     const affine *by = params;
     const int64_t h = img_plan_height(b), w = img_plan_width(b);
@@ -49,7 +57,8 @@ static int plan_affine(img_builder *b, const void *params, uint64_t key) {
     return img_plan_warp(b, &map, h, w, &by->taking, "affine");
 }
 
-IMG_DEFINE_OP(affine, IMG_PICTURE, affine, affine_fields, .draws = 1, .moves = 1, .plan = plan_affine);
+IMG_DEFINE_OP(affine, IMG_PICTURE, affine, affine_fields, .draws = 1, .moves = 1, .fixed = is_affine_fixed,
+              .plan = plan_affine);
 
 /* ---- shear ---- */
 
@@ -69,6 +78,10 @@ static const img_field shear_fields[] = {
     IMG_NO_FIELD,
 };
 
+static int is_shear_fixed(const void *params) {
+    return is_one(&((const shear *)params)->x) && is_one(&((const shear *)params)->y);
+}
+
 static int plan_shear(img_builder *b, const void *params, uint64_t key) {
     const shear *by = params;
     const int64_t h = img_plan_height(b), w = img_plan_width(b);
@@ -79,7 +92,8 @@ static int plan_shear(img_builder *b, const void *params, uint64_t key) {
     return img_plan_warp(b, &map, h, w, &by->taking, "shear");
 }
 
-IMG_DEFINE_OP(shear, IMG_PICTURE, shear, shear_fields, .draws = 1, .moves = 1, .plan = plan_shear);
+IMG_DEFINE_OP(shear, IMG_PICTURE, shear, shear_fields, .draws = 1, .moves = 1, .fixed = is_shear_fixed,
+              .plan = plan_shear);
 
 /* ---- perspective ---- */
 

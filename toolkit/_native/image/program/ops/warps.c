@@ -21,6 +21,8 @@ static double draw_magnitude(const magnitude *by, uint64_t key) {
     return by->random_sign && img_draw(key, 1) < 0.5 ? -drawn : drawn;
 }
 
+static int is_magnitude_fixed(const magnitude *by) { return !by->random_sign && by->range.low == by->range.high; }
+
 #define RANGE(params, name, field, low, high) {name, IMG_RANGE, IMG_OFFSET(params, field.range, img_range), low, high, NULL, 0}
 #define SIGN(params, field) {"random_sign", IMG_INTEGER, IMG_OFFSET(params, field.random_sign, int64_t), 0, 1, NULL, 0}
 
@@ -37,6 +39,8 @@ static const img_field shear_fields[] = {
     IMG_TAKING_FIELDS(shear_axis),
     IMG_NO_FIELD,
 };
+
+static int is_shear_fixed(const void *params) { return is_magnitude_fixed(&((const shear_axis *)params)->magnitude); }
 
 static int plan_shear(img_builder *b, const shear_axis *by, int axis, uint64_t key, const char *step) {
     const double corner[2] = {0.0, 0.0}, pixels[2] = {0.0, 0.0};
@@ -55,8 +59,10 @@ static int plan_shear_y(img_builder *b, const void *params, uint64_t key) {
     return plan_shear(b, params, 1, key, "shear_y");
 }
 
-IMG_DEFINE_OP(shear_x, IMG_PICTURE, shear_axis, shear_fields, .draws = 1, .moves = 1, .plan = plan_shear_x);
-IMG_DEFINE_OP(shear_y, IMG_PICTURE, shear_axis, shear_fields, .draws = 1, .moves = 1, .plan = plan_shear_y);
+IMG_DEFINE_OP(shear_x, IMG_PICTURE, shear_axis, shear_fields,
+              .draws = 1, .moves = 1, .fixed = is_shear_fixed, .plan = plan_shear_x);
+IMG_DEFINE_OP(shear_y, IMG_PICTURE, shear_axis, shear_fields,
+              .draws = 1, .moves = 1, .fixed = is_shear_fixed, .plan = plan_shear_y);
 
 /* ---- translate_x, translate_y ---- */
 
@@ -78,6 +84,10 @@ static const img_field translate_fields[] = {
     IMG_NO_FIELD,
 };
 
+static int is_translate_fixed(const void *params) {
+    return is_magnitude_fixed(&((const translate_axis *)params)->magnitude);
+}
+
 static int plan_translate(img_builder *b, const translate_axis *by, int axis, uint64_t key, const char *step) {
     const int64_t h = img_plan_height(b), w = img_plan_width(b);
     double pixels = draw_magnitude(&by->magnitude, key);
@@ -98,8 +108,10 @@ static int plan_translate_y(img_builder *b, const void *params, uint64_t key) {
     return plan_translate(b, params, 1, key, "translate_y");
 }
 
-IMG_DEFINE_OP(translate_x, IMG_PICTURE, translate_axis, translate_fields, .draws = 1, .moves = 1, .plan = plan_translate_x);
-IMG_DEFINE_OP(translate_y, IMG_PICTURE, translate_axis, translate_fields, .draws = 1, .moves = 1, .plan = plan_translate_y);
+IMG_DEFINE_OP(translate_x, IMG_PICTURE, translate_axis, translate_fields,
+              .draws = 1, .moves = 1, .fixed = is_translate_fixed, .plan = plan_translate_x);
+IMG_DEFINE_OP(translate_y, IMG_PICTURE, translate_axis, translate_fields,
+              .draws = 1, .moves = 1, .fixed = is_translate_fixed, .plan = plan_translate_y);
 
 /* ---- rotate ---- */
 
@@ -125,6 +137,8 @@ static void follow_rotate(const void *params, img_shape *shape) {
         shape->height = shape->width = 0;
 }
 
+static int is_rotate_fixed(const void *params) { return is_magnitude_fixed(&((const rotate *)params)->degrees); }
+
 static int plan_rotate(img_builder *b, const void *params, uint64_t key) {
     const rotate *by = params;
     const double degrees = draw_magnitude(&by->degrees, key);
@@ -138,4 +152,5 @@ static int plan_rotate(img_builder *b, const void *params, uint64_t key) {
     return img_plan_warp(b, &map, height, width, &taking, "rotate");
 }
 
-IMG_DEFINE_OP(rotate, IMG_PICTURE, rotate, rotate_fields, .draws = 1, .moves = 1, .follow = follow_rotate, .plan = plan_rotate);
+IMG_DEFINE_OP(rotate, IMG_PICTURE, rotate, rotate_fields,
+              .draws = 1, .moves = 1, .fixed = is_rotate_fixed, .follow = follow_rotate, .plan = plan_rotate);
