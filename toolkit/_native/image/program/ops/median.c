@@ -15,12 +15,6 @@
 
 typedef uint8_t bytes __attribute__((vector_size(BLOCK)));
 
-static inline bytes bytes_at(const uint8_t *p) {
-    bytes made;
-    memcpy(&made, p, BLOCK);
-    return made;
-}
-
 /* A row of medians; `row` is the first of the square, at its first pixel, with BLOCK readable bytes behind the last row. */
 IMG_CLONES static void median_row(uint8_t *out, const uint8_t *row, int64_t stride, int64_t size, int64_t count) {
     const uint8_t half = (uint8_t)(size * size / 2);
@@ -30,8 +24,11 @@ IMG_CLONES static void median_row(uint8_t *out, const uint8_t *row, int64_t stri
             const bytes tried = found | (uint8_t)bit;
             bytes below = {0};
             for (int64_t y = 0; y < size; y++)
-                for (int64_t x = 0; x < size; x++)
-                    below -= (bytes)(bytes_at(row + y * stride + 4 * x + at) < tried);
+                for (int64_t x = 0; x < size; x++) {
+                    bytes here;
+                    memcpy(&here, row + y * stride + 4 * x + at, BLOCK);
+                    below -= (bytes)(here < tried);
+                }
             found |= (bytes)(below <= half) & (uint8_t)bit;
         }
         memcpy(out + at, &found, (size_t)(count - at < BLOCK ? count - at : BLOCK));
