@@ -335,6 +335,12 @@ def test_what_cannot_be_is_refused_where_it_is_written(build: Callable[[], Any],
         build()
 
 
+@pytest.mark.parametrize("made", [POLICIES[i] for i in (0, 3, 6, 9, 11)], ids=repr)
+def test_slots_of_gray_pictures_take_them(made: toolkit.Chain) -> None:
+    states = slot("image").decode_image(mode="gray").then(made).states(State(ValueKind.STORED))
+    assert states[-1] == states[-2]
+
+
 def test_policies_lie_in_branches() -> None:
     tree = chain().maybe(
         chain().aug_mix().one_of(chain().rand_augment(name="a"), chain().trivial_augment_wide()), p=0.8

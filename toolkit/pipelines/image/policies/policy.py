@@ -9,7 +9,7 @@ from typing import Any, Self
 from toolkit.pipelines.conditions import Branch
 from toolkit.pipelines.image.image_step import pixels
 from toolkit.pipelines.image.policies.operations import Sampling, Warping
-from toolkit.pipelines.image.warps import Fill, check_fill
+from toolkit.pipelines.image.warps import Fill
 from toolkit.pipelines.state import MisfitError, State
 from toolkit.pipelines.step import Step
 
@@ -92,7 +92,9 @@ class WarpingPolicy(Policy):
 
     def after(self, state: State) -> State:
         """Take pixels that the fill is one for."""
-        check_fill(self.warping.fill, state)
+        fill = self.warping.fill
+        if pixels(state)[2] == 1 and not isinstance(fill, int):
+            raise MisfitError("red, green and blue pixels", "gray ones", f"say fill={fill[0]}, one number")
         return super().after(state)
 
     @property
