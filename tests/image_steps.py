@@ -10,7 +10,7 @@ from toolkit.pipelines.image.clamp import Clamp
 from toolkit.pipelines.image.colour import Brightness, ColorJitter, Contrast, Saturation, Sharpness
 from toolkit.pipelines.image.decode_step import Accuracy, DecodeImage, Mode, Truncated
 from toolkit.pipelines.image.elastic import Elastic, Mixing
-from toolkit.pipelines.image.erasing import Erasing, RandomErasing
+from toolkit.pipelines.image.erasing import Cutout, Erasing, RandomErasing
 from toolkit.pipelines.image.filters import GaussianBlur, MedianBlur, MotionBlur, UnsharpMask
 from toolkit.pipelines.image.finish import Normalize, Patchify, ToChw, ToHwc
 from toolkit.pipelines.image.fitting import Contain, Cover, ScaleJitter, Thumbnail
@@ -52,6 +52,7 @@ __all__ = [
     "Contrast",
     "Cover",
     "Crop",
+    "Cutout",
     "DecodeImage",
     "Elastic",
     "Equalize",

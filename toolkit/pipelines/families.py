@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from toolkit.pipelines import cast, conditions, python, stored
-from toolkit.pipelines.array import numbers, tensors
+from toolkit.pipelines.array import axes, numbers, tensors
 from toolkit.pipelines.image import (
     affine,
     as_image,
@@ -55,6 +55,7 @@ FAMILIES = (
     tensors,
     as_image,
     numbers,
+    axes,
     python,
     conditions,
 )

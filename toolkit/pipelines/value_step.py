@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,9 +78,14 @@ class Call:
 
 
 class ValueStep(Step):
-    """A step that runs in Python."""
+    """A step that runs in Python.
+
+    Attributes:
+        keeps_memory: Numbers lie in memory afterwards as they did before, whatever shape they have.
+    """
 
     __slots__ = ()
+    keeps_memory: ClassVar[bool] = False
 
     @abstractmethod
     def run(self, values: Values, call: Call) -> Values:

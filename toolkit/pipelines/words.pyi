@@ -931,6 +931,29 @@ class Words(ABC):
             name: What it draws by, in place of its number among those that have no name.
         """
 
+    def cutout(
+        self,
+        size: int | tuple[int, int],
+        *,
+        holes: int = 1,
+        value: float | Sequence[float] = 0.0,
+        p: float = 1.0,
+        name: str | None = None,
+    ) -> Self:
+        """Erase squares whose middles may lie anywhere: DeVries and Taylor's Cutout, on pixels or behind normalize.
+
+        It happens when u0 < p. Hole i has its middle at y = floor(u[1 + 2i] * H), x = floor(u[2 + 2i] * W); its first
+        row is y - height // 2, its first column x - width // 2, and what of it lies outside of the picture is left out.
+        All channels are erased, alpha too.
+
+        Args:
+            size: Of a hole: one number or (height, width).
+            holes: How many.
+            value: What comes in their place: a number, or one a channel. On pixels a level of 0..255, on a tensor any.
+            p: The probability.
+            name: What it draws by, in place of its number among those that have no name.
+        """
+
     def gaussian_noise(
         self, std: float | tuple[float, float], mean: float = 0.0, *, p: float = 1.0, name: str | None = None
     ) -> Self:
@@ -1047,6 +1070,20 @@ class Words(ABC):
 
     def one_hot(self, classes: int) -> Self:
         """Make float32 (classes,) of a class id: 1 at the id, 0 elsewhere; an id outside is an error."""
+
+    def reshape(self, shape: int | Sequence[int]) -> Self:
+        """Give an array another shape, its numbers in the order that they have: numpy.reshape.
+
+        Args:
+            shape: Of each sample. One size may be -1: it follows from the others.
+        """
+
+    def transpose(self, axes: Sequence[int]) -> Self:
+        """Put the axes of an array into another order: numpy.transpose, the batch's own axis not counted.
+
+        Args:
+            axes: For each axis of the result, which one it was: (2, 0, 1) puts the last one first.
+        """
 
     def python(
         self,

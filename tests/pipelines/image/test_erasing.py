@@ -289,9 +289,55 @@ def test_neighbours_of_random_numbers_are_independent() -> None:
         assert abs(squares.mean()) < 4 * 2 / math.sqrt(z.size), shift
 
 
+def holes(step: steps.Cutout, key: int, values: NDArray[Any]) -> NDArray[Any]:
+    """What cutout makes of pixels, or of floats (height, width, channels): for even sizes as its authors' code."""
+    made, u = values.copy(), Draws(key, step, 0)
+    height, width, _ = values.shape
+    for i in range(step.holes if u[0] < step.p else 0):
+        y, x = int(u[1 + 2 * i] * height), int(u[2 + 2 * i] * width)
+        top, bottom = np.clip((y - step.height // 2, y - step.height // 2 + step.height), 0, height)
+        left, right = np.clip((x - step.width // 2, x - step.width // 2 + step.width), 0, width)
+        made[top:bottom, left:right] = step.value
+    return made
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    "step", [steps.Cutout(16, 16), steps.Cutout(7, 30, 3, (9.0,), 0.5), steps.Cutout(500, 1), steps.Cutout(1, 1)]
+)
+def test_cutout(step: steps.Cutout, mode: str) -> None:
+    for width, height in ((64, 48), (7, 130), (1, 1)):
+        pixels = pixels_of(mode, width, height)
+        written = compiled(steps.Cast("float32"), mode=mode).apply(pixels, SCRATCH)
+        for key in range(20):
+            assert np.array_equal(compiled(step, mode=mode).apply(pixels, SCRATCH, key), holes(step, key, pixels))
+            made = compiled(steps.Cast("float32"), step, mode=mode).apply(pixels, SCRATCH, key)
+            assert np.array_equal(made, holes(step, key, written))
+
+
+def test_middles_of_holes_are_uniform() -> None:
+    run, pixels = compiled(steps.Cutout(1, 1, value=(1.0,))), np.zeros((50, 80, 3), np.uint8)
+    found = np.array([found_box(run.apply(pixels, SCRATCH, key)) for key in range(2000)], float)
+    assert stats.chisquare(np.bincount(found[:, 0].astype(int), minlength=50)).pvalue > 0.01
+    assert stats.chisquare(np.bincount(found[:, 1].astype(int), minlength=80)).pvalue > 0.01
+    assert stats.spearmanr(found[:, 0], found[:, 1]).pvalue > 0.01
+
+
+def test_draws_of_cutout_never_change() -> None:
+    made = compiled(steps.Cutout(16, 16, value=(1.0,))).apply(np.zeros((224, 224, 3), np.uint8), SCRATCH, 1)
+    assert found_box(made) == GOLDEN_HOLE
+
+
+GOLDEN_HOLE = (63, 193, 16, 16)
+
+
 @pytest.mark.parametrize(
     ("build", "says"),
     [
+        (lambda s: s.cutout(0), "size must be a positive int|size must be an int in 1..65535, got 0"),
+        (lambda s: s.cutout(8, holes=0), r"holes must be an int in 1\.\.64, got 0"),
+        (lambda s: s.cutout(8, p=1.2), r"p must be within 0\.\.1, got 1\.2"),
+        (lambda s: s.cutout(8, value=(1, 2, 300)), "expected levels of 0 to 255"),
         (lambda s: s.random_erasing(1.2), r"p must be within 0\.\.1, got 1\.2"),
         (lambda s: s.random_erasing(float("nan")), "p must be a finite number, got nan"),
         (lambda s: s.random_erasing(scale=(0.5, 0.1)), "scale must be .low, high.*the first is the larger one"),

@@ -20,9 +20,9 @@ from toolkit.pipelines.build import CompiledSlot
 from toolkit.pipelines.image.compiled import CompiledImage, Failure, run_together
 from toolkit.pipelines.randomness import sample_keys
 from toolkit.pipelines.state import State
-from toolkit.pipelines.step import all_steps
+from toolkit.pipelines.step import Step, all_steps
 from toolkit.pipelines.value_program import StepFailureError
-from toolkit.pipelines.value_step import Values, joined
+from toolkit.pipelines.value_step import Values, ValueStep, joined
 
 __all__ = ["ImageStage", "SlotStage"]
 
@@ -152,8 +152,10 @@ class ImageStage(SlotStage):
         super().__init__(compiled, reader, seed, stats)
         self._image = image
         self._leaf = leaf
-        self._direct = compiled.image_steps == len(compiled.slot.steps)
-        if self._direct:
+        behind = compiled.slot.steps[compiled.image_steps :]
+        self._reshaped = bool(behind) and image.shape is not None and all(map(_keeps_memory, behind))
+        self._direct = not behind or self._reshaped
+        if not behind:
             self._shape, self._dtype = image.shape, image.dtype
         self.shares = (compiled.slot.column, image.decoding)
 
@@ -195,6 +197,8 @@ class ImageStage(SlotStage):
 
     def _out(self, place: Any, part: Part) -> Any:
         """Return where the kernels write: the part's places in the batch, or between them and the steps behind."""
+        if self._reshaped:
+            return place[part.places].reshape(len(part.positions), *(self._image.shape or ()))
         return place[part.places] if self._direct else self._between(len(part.positions))
 
     def _deliver(
@@ -284,6 +288,10 @@ def _runs(present: NDArray[np.bool_]) -> Iterator[slice]:
     edges = np.flatnonzero(np.diff(np.concatenate(([False], present, [False]))))
     for start, stop in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
         yield slice(start, stop)
+
+
+def _keeps_memory(step: Step) -> bool:
+    return isinstance(step, ValueStep) and step.keeps_memory
 
 
 def _numpy_dtype(state: State) -> np.dtype[Any] | None:

@@ -6,16 +6,17 @@ import enum
 from collections.abc import Sequence
 from typing import Any, Self
 
+from toolkit._native.image.program import MAX_SIDE
 from toolkit.errors import did_you_mean
 from toolkit.escapes import short
 from toolkit.pipelines import fields
-from toolkit.pipelines.check import BadArgumentError, a_number, an_int
+from toolkit.pipelines.check import BadArgumentError, a_number, a_size, an_int
 from toolkit.pipelines.image.image_step import PixelStep, TensorStep, pixels_or_floats
 from toolkit.pipelines.registry import register
 from toolkit.pipelines.state import MisfitError, State, ValueKind
 from toolkit.pipelines.step import call_text
 
-__all__ = ["Erasing", "RandomErasing"]
+__all__ = ["Cutout", "Erasing", "RandomErasing"]
 
 _LARGEST = 1e6
 _MOST_FLOAT16 = 65504.0
@@ -134,6 +135,74 @@ class RandomErasing(PixelStep, TensorStep):
     @property
     def draws(self) -> bool:
         """Whether it erases, what, and with what."""
+        return True
+
+    @property
+    def native(self) -> str:
+        """What runs it there, for explain()."""
+        return "native, in place"
+
+
+@register
+class Cutout(PixelStep, TensorStep):
+    """Erase squares whose middles may lie anywhere: DeVries and Taylor's Cutout, on pixels or behind normalize.
+
+    It happens when u0 < p. Hole i has its middle at y = floor(u[1 + 2i] * H), x = floor(u[2 + 2i] * W); its first
+    row is y - height // 2, its first column x - width // 2, and what of it lies outside of the picture is left out.
+    All channels are erased, alpha too.
+
+    Args:
+        size: Of a hole: one number or (height, width).
+        holes: How many.
+        value: What comes in their place: a number, or one a channel. On pixels a level of 0..255, on a tensor any.
+        p: The probability.
+        name: What it draws by, in place of its number among those that have no name.
+    """
+
+    word = "cutout"
+    height: int = fields.whole(most=MAX_SIDE)
+    width: int = fields.whole(most=MAX_SIDE)
+    holes: int = fields.whole(1, most=_MOST_RECTANGLES, keyword=True)
+    value: tuple[float, ...] = fields.argument(
+        _values, "float | Sequence[float]", (0.0,), keyword=True, least=-_LARGEST, most=_LARGEST
+    )
+    p: float = fields.number(1.0, least=0, most=1, keyword=True)
+    name: str | None = fields.draw_name()
+
+    @classmethod
+    def of(
+        cls,
+        size: int | tuple[int, int],
+        *,
+        holes: int = 1,
+        value: float | Sequence[float] = 0.0,
+        p: float = 1.0,
+        name: str | None = None,
+    ) -> Self:
+        """Take both sides in one."""
+        height, width = a_size(size, most=MAX_SIDE)
+        return cls.checked(height=height, width=width, holes=holes, value=value, p=p, name=name)
+
+    def after(self, state: State) -> State:
+        """Leave what it is."""
+        check_values(self.value, state)
+        return state
+
+    def kernel(self) -> dict[str, Any]:
+        """Give each channel a value."""
+        return PixelStep.kernel(self) | {"value": four(self.value)}
+
+    def text(self) -> str:
+        """Write both sides, and one value, in one."""
+        given = self.changed("holes", "value", "p", "name")
+        if "value" in given:
+            given["value"] = _told(self.value)
+        side = self.height if self.height == self.width else (self.height, self.width)
+        return call_text(self.word, side, **given)
+
+    @property
+    def draws(self) -> bool:
+        """Whether it erases, and where."""
         return True
 
     @property

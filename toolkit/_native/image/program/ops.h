@@ -14,6 +14,7 @@
 /* Every step by its word in Python. */
 #define IMG_OPS(OP)                                                                                                    \
     OP(random_erasing)                                                                                                 \
+    OP(cutout)                                                                                                         \
     OP(gaussian_noise)                                                                                                 \
     OP(speckle_noise)                                                                                                  \
     OP(salt_and_pepper)                                                                                                \

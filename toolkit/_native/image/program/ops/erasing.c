@@ -140,3 +140,55 @@ static void erase_tensor(const img_tensor *tensor, const void *params, uint64_t 
 
 IMG_DEFINE_OP(random_erasing, IMG_POINT, random_erasing, random_erasing_fields, .draws = 1, .plan = plan_random_erasing,
               .on_tensor = erase_tensor);
+
+/* ---- cutout ---- */
+
+typedef struct {
+    img_size size;
+    int64_t holes;
+    double value[4], p;
+} cutout;
+
+static const img_field cutout_fields[] = {
+    IMG_SIZE_FIELDS(cutout),
+    IMG_INTEGER_FIELD(cutout, holes, 1, 64),
+    IMG_NUMBERS_FIELD(cutout, value, -1e6, 1e6),
+    IMG_NUMBER_FIELD(cutout, p, 0.0, 1.0),
+    IMG_NO_FIELD,
+};
+
+/* What a side of `length`, whose middle is drawn among `size` pixels, has of them. */
+static int64_t draw_side(uint64_t key, uint64_t k, int64_t size, int64_t length, int64_t *first) {
+    const int64_t begin = img_draw_below(key, k, size) - length / 2, end = begin + length;
+    *first = begin < 0 ? 0 : begin;
+    return (end > size ? size : end) - *first;
+}
+
+static img_rectangle draw_hole(const cutout *by, uint64_t key, int64_t hole, int64_t height, int64_t width) {
+    img_rectangle box;
+    box.height = draw_side(key, (uint64_t)(1 + 2 * hole), height, by->size.height, &box.top);
+    box.width = draw_side(key, (uint64_t)(2 + 2 * hole), width, by->size.width, &box.left);
+    return box;
+}
+
+static int plan_cutout(img_builder *b, const void *params, uint64_t key) {
+    const cutout *by = params;
+    const int64_t holes = img_draw_whether(key, by->p) ? by->holes : 0;
+    int status = IMG_OK;
+    for (int64_t i = 0; i < holes && status == IMG_OK; i++) {
+        const img_rectangle box = draw_hole(by, key, i, img_plan_height(b), img_plan_width(b));
+        status = erase_pixels(b, &box, CONSTANT, by->value, key);
+    }
+    return status;
+}
+
+static void cut_out_of_tensor(const img_tensor *tensor, const void *params, uint64_t key) {
+    const cutout *by = params;
+    const int64_t holes = img_draw_whether(key, by->p) ? by->holes : 0;
+    for (int64_t i = 0; i < holes; i++) {
+        const img_rectangle box = draw_hole(by, key, i, tensor->height, tensor->width);
+        erase_numbers(tensor, &box, CONSTANT, by->value, key);
+    }
+}
+
+IMG_DEFINE_OP(cutout, IMG_POINT, cutout, cutout_fields, .draws = 1, .plan = plan_cutout, .on_tensor = cut_out_of_tensor);
