@@ -250,7 +250,7 @@ IMAGE = slot("image").decode_image()
         (lambda: IMAGE.normalize("half").salt_and_pepper(0.1), "move normalize to the end"),
         (lambda: IMAGE.normalize("half").speckle_noise(0.1), "move normalize to the end"),
         (lambda: IMAGE.normalize("half").gaussian_noise(0.1).cast("float16"), "put cast in front"),
-        (lambda: slot("x").array("float32", (3, 4, 4)).gaussian_noise(0.1), "only decode_image.. gives pixels"),
+        (lambda: slot("x").array("float32", (3, 4, 4)).gaussian_noise(0.1), "expected uint8 height x width"),
         (lambda: slot("x").text().clamp(0, 1), "expected a number or tensor, got text: decode first"),
     ],
 )
