@@ -368,7 +368,10 @@ GOLDEN_HOLE = (63, 193, 16, 16)
             lambda s: s.normalize("half").random_erasing().cast("float16"),
             r"step 4 cast.*a picture as it was written, got one that random_erasing\(\) changed: put cast in front",
         ),
-        (lambda s: s.normalize("half").python(abs, ("float32", (3, 4, 4))).random_erasing(), "expected uint8 height x width"),
+        (
+            lambda s: s.normalize("half").python(abs, ("float32", (3, 4, 4))).random_erasing(),
+            "expected uint8 height x width",
+        ),
     ],
 )
 def test_refusals(build: Any, says: str) -> None:
