@@ -85,7 +85,7 @@ def _dataio(task: Task) -> tuple[str, Batches]:
             .grayscale(num_output_channels=3, prob=0.2)
             .sometimes(transforms.gaussian_blur(kernel_size=BLUR, sigma_lo=0.1, sigma_hi=2.0), prob=0.5)
         ),
-        "trivial": lambda slot: slot.trivial_augment_wide(),
+        "trivial": lambda slot: slot.trivial_augment_wide().random_erasing(prob=0.25),  # of pixels: it erases no floats
     }
     case = task["case"]
     if case == "crops":
@@ -100,8 +100,7 @@ def _dataio(task: Task) -> tuple[str, Batches]:
     else:
         cut = dataio.slot("image0").decode_image()
         cut = cut.random_resized_crop(h=CROP, w=CROP, scale=SCALE, interp="bilinear").hflip(prob=0.5)
-        finished = cases[case](cut).normalize(mean=MEAN, std=STD)
-        slots = [finished.random_erasing(prob=0.25) if case == "trivial" else finished]
+        slots = [cases[case](cut).normalize(mean=MEAN, std=STD)]
         records = [{"image0": file} for file in task["files"]]
     pipeline = dataio.pipeline(*slots, dataio.batch(BATCH_SIZE, prefetch=4))
 
