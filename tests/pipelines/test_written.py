@@ -26,6 +26,13 @@ WHOLE = toolkit.pipeline(
     slot("image", name="small", sync="image").decode_image().resize_short(12).center_crop(10),
     slot("label", optional=True, fill=-1).scalar("int64"),
     slot("vector", name="värde: #1", optional=True, fill="yes").array("float32", (None, 3)),
+    batch_maps=[
+        toolkit.mixup_or_cutmix(0.8, 1.0, columns=("image", "small"), classes=9, smoothing=0.1, mode="batch"),
+        toolkit.mixup(0.2),
+        toolkit.resizemix(name="again"),
+        toolkit.label_smoothing(0.1, label="label"),
+        toolkit.pad_to_longest("värde: #1", multiple_of=8, value=-1.0),
+    ],
 )
 
 WRITTEN = """\
@@ -134,6 +141,12 @@ BEGIN = "version: 1\nslots:\n- column: image\n  steps:\n  - decode_image\n"
         (BEGIN + "  - python: {fn: os.system, schema: object}", "the YAML:6: .*expected a function, got 'os.system'"),
         ("version: 1\nslots: !!python/object:os.system []", "the YAML:2: the tag"),
         ("version: 1\nversion: 1", "the YAML:2: 'version' is given twice"),
+        (BEGIN + "batch_maps: mixup", "the YAML:6: batch_maps must be a list, got 'mixup'"),
+        (BEGIN + "batch_maps:\n- mixpu: 0.2", "the YAML:7: no batch step is called 'mixpu'. Did you mean 'mixup'"),
+        (BEGIN + "batch_maps:\n- 3", "the YAML:7: a batch step is a word"),
+        (BEGIN + "batch_maps:\n- mixup: {alpha: -1}", "the YAML:7: batch step mixup: alpha must"),
+        (BEGIN + "batch_maps:\n- mixup: {alpha: 1, lable: a}", "the YAML:7: .*'lable'"),
+        (BEGIN + "batch_maps:\n- mixup", "the YAML:7: .*alpha"),
     ],
 )
 def test_what_cannot_be_is_an_error_with_its_line(text: str, says: str) -> None:

@@ -22,7 +22,7 @@ from toolkit.pipelines.explain import explain
 from toolkit.pipelines.functions import function_identity
 from toolkit.pipelines.randomness import RANDOM_VERSION
 from toolkit.pipelines.slots import Fill, Slot
-from toolkit.pipelines.written import read_slots, write_slots
+from toolkit.pipelines.written import read_pipeline, write_pipeline
 
 __all__ = ["HasColumns", "Pipeline", "RunsDry", "pipeline"]
 
@@ -122,18 +122,8 @@ class Pipeline:
         return dataset.dry_run(self, samples)
 
     def to_yaml(self) -> str:
-        """Return the pipeline as YAML, which from_yaml() takes.
-
-        Raises:
-            PipelineError: It holds a function, or a batch step.
-        """
-        if self.batch_maps:
-            kind = "batch step" if isinstance(self.batch_maps[0], BatchStep) else "batch map"
-            raise PipelineError(
-                f"{kind} {self.batch_maps[0]!r}: it can't be written as YAML, only slots can. Give what runs on "
-                "batches in Python: toolkit.pipeline(*toolkit.Pipeline.from_yaml(path).slots, batch_maps=[…])"
-            )
-        return write_slots(self.slots)
+        """Return the pipeline as YAML, which from_yaml() takes. Raises PipelineError: it holds a function."""
+        return write_pipeline(self.slots, self.batch_maps)
 
     @staticmethod
     def from_yaml(source: str | os.PathLike[str]) -> Pipeline:
@@ -143,7 +133,8 @@ class Pipeline:
             PipelineError: It isn't YAML, has an unknown key or step, or an argument that can't be: with the line.
             NotFoundError, StorageError: There is no such file, or it can't be read.
         """
-        return pipeline(*read_slots(source))
+        slots, batch_maps = read_pipeline(source)
+        return pipeline(*slots, batch_maps=batch_maps)
 
 
 def pipeline(*slots: Slot, batch_maps: Sequence[BatchStep | BatchMap | Callable[..., Any]] = ()) -> Pipeline:

@@ -16,43 +16,44 @@ from toolkit.errors import PipelineError, ToolkitError, UsageError, did_you_mean
 from toolkit.escapes import short
 from toolkit.options.load import text_of
 from toolkit.options.tree import Tree, read_tree
+from toolkit.pipelines.batch.every import BATCH_STEPS
+from toolkit.pipelines.batch.step import BatchStep
+from toolkit.pipelines.batch_maps import BatchMap
+from toolkit.pipelines.check import BadArgumentError
 from toolkit.pipelines.registry import STEPS
 from toolkit.pipelines.slots import Chain, Slot, chain, slot
-from toolkit.pipelines.step import Step
+from toolkit.pipelines.step import Declared
 from toolkit.plugins import PluginKind, plugin_names
 
-__all__ = ["read_slots", "write_slots"]
+__all__ = ["read_pipeline", "write_pipeline"]
 
 _VERSION = 1
 _CHAIN = "Steps"  # how an argument that is a chain is annotated
-_KEYS = ("version", "slots")
+_KEYS = ("version", "slots", "batch_maps")
 _SLOT_KEYS = ("column", "name", "optional", "fill", "sync", "steps")
 _Path = tuple[Any, ...]
 _Words = TypeVar("_Words", Slot, Chain)
 
 
-def write_slots(slots: Iterable[Slot]) -> str:
-    """Return slots as YAML, which read_slots takes. Raises PipelineError: a step holds a function."""
+def write_pipeline(slots: Iterable[Slot], batch_maps: Sequence[BatchStep | BatchMap]) -> str:
+    """Return slots and what runs on batches as YAML, which read_pipeline takes. Raises PipelineError: a function."""
     import yaml
+
+    tree: dict[str, Any] = {"version": _VERSION, "slots": [_slot_tree(each) for each in slots]}
+    if batch_maps:
+        tree["batch_maps"] = [_batch_tree(each) for each in batch_maps]
 
     class Dumper(yaml.SafeDumper):  # type: ignore[misc]  # PyYAML has no types
         def ignore_aliases(self, data: Any) -> bool:
             return True  # equal lists are written out: read_tree takes no aliases
 
-    written = yaml.dump(
-        {"version": _VERSION, "slots": [_slot_tree(each) for each in slots]},
-        Dumper=Dumper,
-        sort_keys=False,
-        allow_unicode=True,
-        default_flow_style=None,
-        width=100,
-    )
+    written = yaml.dump(tree, Dumper=Dumper, sort_keys=False, allow_unicode=True, default_flow_style=None, width=100)
     assert isinstance(written, str)
     return written
 
 
-def read_slots(source: str | os.PathLike[str]) -> list[Slot]:
-    """Return the slots of a YAML text, or of a file, which a path names.
+def read_pipeline(source: str | os.PathLike[str]) -> tuple[list[Slot], list[BatchStep]]:
+    """Return the slots and batch steps of a YAML text, or of a file, which a path names.
 
     Raises:
         PipelineError: It isn't YAML, has an unknown key or word, or a step that can't be: with the line.
@@ -69,11 +70,16 @@ def read_slots(source: str | os.PathLike[str]) -> list[Slot]:
         if isinstance(source, str) and "\n" not in source and source.endswith((".yaml", ".yml")):
             hint = f": to read the file, give pathlib.Path({source!r})"
         raise PipelineError(f"{name} holds no pipeline{hint}, which begins with version: {_VERSION} and slots:")
-    reader.check_keys((), tree.value, _KEYS, required=_KEYS)
+    reader.check_keys((), tree.value, _KEYS, required=_KEYS[:2])
     if tree.value["version"] != _VERSION:
         version = short(tree.value["version"])
         raise reader.error(("version",), f"version {version} isn't known: this toolkit reads {_VERSION}")
-    return [reader.slot(("slots", i), each) for i, each in enumerate(reader.items(("slots",), tree.value["slots"]))]
+    slots = enumerate(reader.items(("slots",), tree.value["slots"]))
+    batch_maps = enumerate(reader.items(("batch_maps",), tree.value.get("batch_maps", [])))
+    return (
+        [reader.slot(("slots", i), each) for i, each in slots],
+        [reader.batch_step(("batch_maps", i), each) for i, each in batch_maps],
+    )
 
 
 def _named_text(path: str) -> tuple[str, str]:
@@ -89,29 +95,37 @@ def _slot_tree(made: Slot) -> dict[str, Any]:
     return {"column": made.column, **options, "steps": [_step_tree(made.place, step) for step in made.steps]}
 
 
-def _step_tree(place: str, step: Step) -> Any:
+def _batch_tree(step: BatchStep | BatchMap) -> Any:
+    if isinstance(step, BatchMap):
+        raise PipelineError(f"batch map {step!r}: a function can't be written as YAML")
+    return _step_tree("the pipeline", step)
+
+
+def _step_tree(place: str, step: Declared) -> Any:
     call = ast.parse(step.text(), mode="eval").body
     assert isinstance(call, ast.Call)
-    assert isinstance(call.func, ast.Name)
-    return _call_tree(f"{place}, step {step.text()}", call.func.id, call)
+    return _call_tree(f"{place}, step {step.text()}", type(step), call)
 
 
-def _call_tree(place: str, word: str, call: ast.Call) -> Any:
+def _call_tree(place: str, step: type[Declared], call: ast.Call) -> Any:
     """Return a call as its word, {word: its one argument} or {word: {argument: value}}."""
+    word, parameters = step.word, step.signature().parameters
     given: dict[str, Any] = {}
-    for name, value in _arguments(word, call):
+    for name, value in _arguments(parameters.values(), call):
         given[name] = [_value(place, each) for each in value] if isinstance(value, list) else _value(place, value)
     if not given:
         return word
     (first, *more) = given.items()
-    if not more and first[0] == next(iter(STEPS[word].signature().parameters)) and not isinstance(first[1], list):
+    if not more and first[0] == next(iter(parameters)) and not isinstance(first[1], list):
         return {word: first[1]}
     return {word: given}
 
 
-def _arguments(word: str, call: ast.Call) -> Iterator[tuple[str, ast.expr | list[ast.expr]]]:
+def _arguments(
+    parameters: Iterable[inspect.Parameter], call: ast.Call
+) -> Iterator[tuple[str, ast.expr | list[ast.expr]]]:
     left = list(call.args)
-    for parameter in STEPS[word].signature().parameters.values():
+    for parameter in parameters:
         if parameter.kind is parameter.VAR_POSITIONAL:
             yield parameter.name, left
             break
@@ -127,7 +141,7 @@ def _value(place: str, node: ast.expr) -> Any:
     """Return what an argument is in YAML: a chain a list of steps, and a tuple a list."""
     calls = _calls(node)
     if calls and calls[0][0] == "chain":
-        return [_call_tree(place, word, call) for word, call in calls[1:]]
+        return [_call_tree(place, STEPS[word], call) for word, call in calls[1:]]
     if calls and calls[0][0] == "float":  # float("nan"), which is no literal
         return float(ast.literal_eval(calls[0][1].args[0]))
     try:
@@ -199,20 +213,11 @@ class _Reader:
         return made
 
     def _step(self, path: _Path, made: _Words, given: object) -> _Words:
-        if isinstance(given, str):
-            given = {given: {}}
-        if not isinstance(given, dict) or len(given) != 1:
-            example = "a word, or a word with its arguments, as resize_short: {size: 256}"
-            raise self.error(path, f"a step is {example}; got {short(given, 80, quoted=True)}")
-        ((word, value),) = given.items()
-        known = [*STEPS, *plugin_names(PluginKind.STEP)]
-        if word not in known:
-            hint = did_you_mean(str(word), known) or " docs/pipelines.md has all of them"
-            raise self.error(path, f"no step is called {short(word, 80, quoted=True)}.{hint}")
+        word, value = self._worded(path, given, [*STEPS, *plugin_names(PluginKind.STEP)], "step")
         with self._placed(path):
             method = getattr(made, word)  # which imports a plugin's
             parameters = STEPS[word].signature().parameters
-            arguments: dict[str, Any] = value if isinstance(value, dict) else {next(iter(parameters), ""): value}
+            arguments = value if isinstance(value, dict) else {next(iter(parameters), ""): value}
             several: tuple[Any, ...] = ()
             named = {}
             for key, each in arguments.items():
@@ -224,6 +229,31 @@ class _Reader:
                 else:
                     named[str(key)] = self._argument((*path, word, key), parameter, each)
             return method(*several, **named)  # type: ignore[no-any-return]
+
+    def batch_step(self, path: _Path, given: object) -> BatchStep:
+        word, value = self._worded(path, given, list(BATCH_STEPS), "batch step")
+        kind = BATCH_STEPS[word]
+        arguments = value if isinstance(value, dict) else {next(iter(kind.signature().parameters)): value}
+        with self._placed(path):
+            try:
+                made = kind.of(**{str(name): _as_tuples(each) for name, each in arguments.items()})
+                made.check_together()
+            except BadArgumentError as error:
+                raise PipelineError(f"batch step {word}: {error}") from None
+        return made
+
+    def _worded(self, path: _Path, given: object, known: Sequence[str], what: str) -> tuple[str, Any]:
+        """Return a word and its arguments: all by name, or the first alone."""
+        if isinstance(given, str):
+            given = {given: {}}
+        if not isinstance(given, dict) or len(given) != 1:
+            example = "a word, or a word with its arguments, as resize_short: {size: 256}"
+            raise self.error(path, f"a {what} is {example}; got {short(given, 80, quoted=True)}")
+        ((word, value),) = given.items()
+        if word not in known:
+            hint = did_you_mean(str(word), known) or " docs/pipelines.md has all of them"
+            raise self.error(path, f"no {what} is called {short(word, 80, quoted=True)}.{hint}")
+        return word, value
 
     def _argument(self, path: _Path, parameter: inspect.Parameter | None, value: Any) -> Any:
         if parameter is not None and parameter.annotation == _CHAIN:
