@@ -88,7 +88,7 @@ class Affine(_Centered):
         """Whatever isn't fixed."""
         shear, far = self.shear or _NONE, max(self.translate or _NONE)
         ends = (self.degrees, self.scale or _NONE, shear[:2], shear[2:] or _NONE, (0.0, far))
-        return any(low != high for low, high in ends)
+        return any(each[0] != each[1] for each in ends)
 
     def kernel(self) -> dict[str, Any]:
         """Return the fields, with what isn't done as ranges of nothing."""
