@@ -283,7 +283,8 @@ class _Picture:
     def __init__(self, encoded: bytes, step: DecodeImage, scratch: Scratch) -> None:
         self.encoded, self.scratch = encoded, scratch
         self._step = step
-        self._made: NDArray[np.uint8] | Exception | None = None
+        # Why not, in words: an error holds the frames that hold it, and with them memory that others wait for.
+        self._made: NDArray[np.uint8] | str | None = None
 
     @property
     def known(self) -> bytes | tuple[int, ...]:
@@ -296,9 +297,10 @@ class _Picture:
             try:
                 self._made = decode_with_pil(self.encoded, self._step, self.scratch)
             except (ValueError, MemoryError) as error:
-                self._made = error
-        if isinstance(self._made, Exception):
-            raise self._made
+                self._made = str(error)
+                raise
+        if isinstance(self._made, str):
+            raise ValueError(self._made)
         return self._made
 
 
