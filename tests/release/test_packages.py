@@ -127,7 +127,7 @@ def test_a_wheel_holds_what_runs_and_is_small(wheel: Path) -> None:
     assert {Path(name).suffix for name in names if ".dist-info/" not in name} == {".py", ".pyi", ".so", ".typed"}
     modules = [name for name in names if name.endswith(".so")]
     assert len(modules) == len(list((ROOT / "toolkit/_native").rglob("*.pyx"))) + 1  # and what they share
-    assert wheel.stat().st_size < 1_500_000, wheel.stat().st_size
+    assert wheel.stat().st_size < 2_000_000, wheel.stat().st_size
 
 
 @pytest.mark.slow
@@ -199,5 +199,6 @@ def test_every_pin_of_a_registry_has_hashes() -> None:
             assert "==" in line.split()[0], line
             assert "--hash=sha256:" in line, line
     assert [line for line in (ROOT / "requirements/torch.txt").read_text().splitlines() if line[:1] != "#"] == [
-        "torch==2.13.0"
+        "torch==2.13.0",
+        "torchvision==0.28.0",
     ]
