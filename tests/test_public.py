@@ -58,6 +58,7 @@ PUBLIC = [
     "mix_tokens",
     "mixup",
     "mixup_or_cutmix",
+    "normalize_batch",
     "open",
     "pack",
     "pack_tokens",

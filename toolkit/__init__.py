@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from toolkit.pack.tokens import pack_tokens
     from toolkit.pipelines.batch.label_smoothing import label_smoothing
     from toolkit.pipelines.batch.mix import cutmix, mixup, mixup_or_cutmix
+    from toolkit.pipelines.batch.normalize import normalize_batch
     from toolkit.pipelines.batch.pad import pad_to_longest
     from toolkit.pipelines.batch.resize_mix import resizemix
     from toolkit.pipelines.batch.step import BatchStep
@@ -83,6 +84,7 @@ __all__ = [
     "mix_tokens",
     "mixup",
     "mixup_or_cutmix",
+    "normalize_batch",
     "open",
     "pack",
     "pack_tokens",
@@ -127,6 +129,7 @@ _HOMES = {
     "mix_tokens": "toolkit.loader.mix.tokens",
     "mixup": "toolkit.pipelines.batch.mix",
     "mixup_or_cutmix": "toolkit.pipelines.batch.mix",
+    "normalize_batch": "toolkit.pipelines.batch.normalize",
     "open": "toolkit.loader.api",
     "pack": "toolkit.pack.front",
     "pack_tokens": "toolkit.pack.tokens",

@@ -31,6 +31,8 @@ WHOLE = toolkit.pipeline(
         toolkit.mixup(0.2),
         toolkit.resizemix(name="again"),
         toolkit.label_smoothing(0.1, label="label"),
+        toolkit.normalize_batch("half", columns="small"),
+        toolkit.normalize_batch((0.5, 0.4, 0.3), (0.2, 0.2, 0.1)),
         toolkit.pad_to_longest("värde: #1", multiple_of=8, value=-1.0),
     ],
 )

@@ -6,30 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from encoded_numbers import decoded, encoded, raw, samples
 from hypothesis import given
 from hypothesis import strategies as st
 
 from toolkit._native.batch.mix import BLENDED, blend, swap_boxes
-
-
-def encoded(values: np.ndarray, name: str) -> np.ndarray:
-    """float32 or float64 as `name`: bfloat16 is the upper half of a float32, rounded to nearest, halves to even."""
-    with np.errstate(all="ignore"):
-        if name != "bfloat16":
-            return np.rint(values).astype(np.uint8) if name == "uint8" else values.astype(name)
-        bits = values.astype(np.float32).view(np.uint32)
-        upper = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
-        return np.where(np.isnan(values), bits >> 16 | 0x40, upper).astype(np.uint16)
-
-
-def decoded(values: np.ndarray, name: str) -> np.ndarray:
-    if name == "bfloat16":
-        return (values.astype(np.uint32) << 16).view(np.float32)
-    return values.astype(np.float64 if name == "float64" else np.float32)
-
-
-def raw(values: np.ndarray) -> np.ndarray:
-    return values.reshape(-1).view(np.uint8)
 
 
 def blended(values: np.ndarray, name: str, pairs: np.ndarray, shares: np.ndarray) -> np.ndarray:
@@ -41,13 +22,6 @@ def blended(values: np.ndarray, name: str, pairs: np.ndarray, shares: np.ndarray
             with np.errstate(all="ignore"):
                 out[one] = encoded(real[one] * keep + real[other] * rest, name)
     return out
-
-
-def samples(name: str, shape: tuple[int, ...], seed: int) -> np.ndarray:
-    rng = np.random.default_rng(seed)
-    if name == "uint8":
-        return rng.integers(0, 256, shape, np.uint8)
-    return encoded(rng.standard_normal(shape) * 10.0 ** rng.integers(-9, 6, shape), name)
 
 
 @pytest.mark.parametrize("name", BLENDED)

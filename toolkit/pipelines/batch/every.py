@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from toolkit.pipelines.batch.label_smoothing import LabelSmoothing
 from toolkit.pipelines.batch.mix import Cutmix, Mixup, MixupOrCutmix
+from toolkit.pipelines.batch.normalize import NormalizeBatch
 from toolkit.pipelines.batch.pad import PadToLongest
 from toolkit.pipelines.batch.resize_mix import ResizeMix
 from toolkit.pipelines.batch.step import BatchStep
@@ -14,5 +15,8 @@ from toolkit.pipelines.batch.step import BatchStep
 __all__ = ["BATCH_STEPS"]
 
 BATCH_STEPS: Mapping[str, type[BatchStep]] = MappingProxyType(
-    {step.word: step for step in (Cutmix, LabelSmoothing, Mixup, MixupOrCutmix, PadToLongest, ResizeMix)}
+    {
+        step.word: step
+        for step in (Cutmix, LabelSmoothing, Mixup, MixupOrCutmix, NormalizeBatch, PadToLongest, ResizeMix)
+    }
 )

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from toolkit._native.batch.mix import BLENDED, blend
-from toolkit.escapes import short
 from toolkit.pipelines import fields
+from toolkit.pipelines.batch.column_names import column_names
 from toolkit.pipelines.batch.label_smoothing import smoothing_below_one
 from toolkit.pipelines.batch.labels import Labels, check_ids, check_labels, soften, softened
 from toolkit.pipelines.batch.pairs import Mode, Pairs, find_pairs
@@ -32,19 +31,11 @@ __all__ = ["Mixing", "blend_column", "check_blended"]
 _SHARE = "lam"
 
 
-def _names(name: str, value: object) -> tuple[str, ...]:
-    if isinstance(value, str):
-        return (a_text(name, value),)
-    if not isinstance(value, Sequence) or not value or len(set(map(repr, value))) != len(value):
-        raise BadArgumentError(f"{name} must be names of columns, each once, got {short(value, 80, quoted=True)}")
-    return tuple(a_text(name, one) for one in value)
-
-
 @batch_step
 class Mixing(BatchStep):
     """A subclass says by mix() what becomes of the columns, and how much of itself each sample keeps."""
 
-    columns: tuple[str, ...] = fields.argument(_names, "str | Sequence[str]", ("image",), keyword=True)
+    columns: tuple[str, ...] = fields.argument(column_names, "str | Sequence[str]", ("image",), keyword=True)
     label: str | None = fields.argument(
         lambda name, value: None if value is None else a_text(name, value), "str | None", "label", keyword=True
     )

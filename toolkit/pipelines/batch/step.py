@@ -169,10 +169,10 @@ def batch_step(step: _StepClass) -> _StepClass:
 _Made = TypeVar("_Made", bound=BatchStep)
 
 
-def made(step: type[_Made], **arguments: Any) -> _Made:
+def made(step: type[_Made], *arguments: Any, **named: Any) -> _Made:
     """Return a step of checked arguments. Raises PipelineError, with the step's word."""
     try:
-        checked = step.checked(**arguments)
+        checked = step.of(*arguments, **named)
         checked.check_together()
     except BadArgumentError as error:
         raise PipelineError(f"batch step {step.word}: {error}") from None

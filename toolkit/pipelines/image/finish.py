@@ -6,23 +6,14 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 from toolkit._native.image.program import MAX_SIDE
-from toolkit.errors import did_you_mean
-from toolkit.escapes import short
 from toolkit.pipelines import fields
-from toolkit.pipelines.check import BadArgumentError, a_number
 from toolkit.pipelines.image.image_step import FinishStep, pixels
 from toolkit.pipelines.registry import register
 from toolkit.pipelines.state import Layout, MisfitError, Shape, State, ValueKind
+from toolkit.pipelines.statistics import LEAST_STD, check_statistics, name_of_statistics
 from toolkit.pipelines.step import call_text
 
 __all__ = ["Normalize", "Patchify", "ToChw", "ToHwc"]
-
-_LEAST_STD = 1e-30  # below, a pixel over it leaves the range of float32
-_STATISTICS = {
-    "imagenet": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
-    "half": ((0.5,), (0.5,)),
-    "unit": ((0.0,), (1.0,)),
-}
 
 
 @register
@@ -41,21 +32,7 @@ class Normalize(FinishStep):
     @classmethod
     def of(cls, mean: str | Sequence[float], std: Sequence[float] | None = None) -> Self:
         """Take statistics, or their name."""
-        if isinstance(mean, str):
-            if mean not in _STATISTICS:
-                known = f"{', '.join(_STATISTICS)}.{did_you_mean(mean, _STATISTICS)}"
-                raise BadArgumentError(f"no statistics are called {short(mean, 80, quoted=True)}; known: {known}")
-            if std is not None:
-                raise BadArgumentError(f"{short(mean, 80, quoted=True)} brings its own std: leave std out")
-            return cls(*_STATISTICS[mean])
-        if std is None:
-            raise BadArgumentError("means need a std: normalize(mean, std)")
-        means, stds = _statistics("mean", mean), _statistics("std", std)
-        if len(means) != len(stds):
-            raise BadArgumentError(f"mean has {len(means)} values and std {len(stds)}: one of each a channel")
-        if not all(value >= _LEAST_STD for value in stds):
-            raise BadArgumentError(f"std {stds} must be positive, and no smaller than {_LEAST_STD}")
-        return cls(means, stds)
+        return cls(*check_statistics(cls.word, mean, std))
 
     def after(self, state: State) -> State:
         """Make a float32 tensor of pixels."""
@@ -70,9 +47,9 @@ class Normalize(FinishStep):
 
     def text(self) -> str:
         """Write known statistics by their name."""
-        for name, statistics in _STATISTICS.items():
-            if statistics == (self.mean, self.std):
-                return call_text(self.word, name)
+        name = name_of_statistics(self.mean, self.std)
+        if name is not None:
+            return call_text(self.word, name)
         return call_text(self.word, self.mean, self.std)
 
     def fitted(self, state: State) -> Self:
@@ -84,8 +61,8 @@ class Normalize(FinishStep):
         """Say what pixels are multiplied with, and what is added."""
         if options:
             raise ValueError("normalize takes uint8 pixels: put cast, layout or another normalize behind it")
-        if len(self.mean) != len(self.std) or not all(value >= _LEAST_STD for value in self.std):
-            raise ValueError(f"normalize needs a std of {_LEAST_STD} or more a mean, not {self.std} for {self.mean}")
+        if len(self.mean) != len(self.std) or not all(value >= LEAST_STD for value in self.std):
+            raise ValueError(f"normalize needs a std of {LEAST_STD} or more a mean, not {self.std} for {self.mean}")
         # One multiply and one add a value: pixel / 255 / std - mean / std, rounded once to float32.
         options["scale"] = [1 / (255 * value) for value in self.std]
         options["bias"] = [-of / value for of, value in zip(self.mean, self.std, strict=True)]
@@ -173,12 +150,3 @@ def _sizes(state: State) -> Shape:
     if state.layout is Layout.HWC:
         return (*leading, first, second, third)
     return (*leading, second, third, first)
-
-
-def _statistics(name: str, values: Sequence[float]) -> tuple[float, ...]:
-    if not isinstance(values, Sequence) or len(values) not in (1, 3, 4):
-        raise BadArgumentError(
-            f"{name} must have three values in a tuple or list, one a channel (1 for gray, 4 for rgba), got "
-            f"{short(values, 80, quoted=True)}"
-        )
-    return tuple(a_number(name, value) for value in values)
