@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import hypothesis
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -42,6 +43,10 @@ from toolkit.pack.job import OnExisting, PackJob, PackResult
 from toolkit.pack.run import pack
 from toolkit.storage.local import LocalStore
 from toolkit.storage.store import WritableStore
+
+# Machines are busy, and sanitizers slow: how long an example takes says nothing.
+hypothesis.settings.register_profile("untimed", deadline=None)
+hypothesis.settings.load_profile("untimed")
 
 SHARD_BYTES = 64 * 1024
 BATCH_BODY_BYTES = 24 * 1024

@@ -251,7 +251,7 @@ class _Reader:
             raise self.error(path, f"a {what} is {example}; got {short(given, 80, quoted=True)}")
         ((word, value),) = given.items()
         if word not in known:
-            hint = did_you_mean(str(word), known) or " docs/pipelines.md has all of them"
+            hint = did_you_mean(str(word), known) or " docs/pipelines.md and docs/images.md have all of them"
             raise self.error(path, f"no {what} is called {short(word, 80, quoted=True)}.{hint}")
         return word, value
 
