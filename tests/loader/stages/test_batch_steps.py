@@ -99,6 +99,16 @@ def test_lists_are_padded_to_the_longest(ragged: toolkit.Dataset) -> None:
     assert [batch["x"].shape for batch in ragged.loader(made, batch_size=5)] == [(5, 8), (2, 8)]
 
 
+@pytest.mark.parametrize(
+    ("dtype", "value"), [("float32", 1e300), ("float16", 1e5), ("int64", 2.0**63), ("int64", 1e300), ("uint8", -1)]
+)
+def test_what_stands_behind_the_end_fits(ragged: toolkit.Dataset, dtype: str, value: float) -> None:
+    ends = slot("x").python(lambda value: np.zeros(len(value), dtype), (dtype, (None,)))
+    made = toolkit.pipeline(ends, batch_maps=[toolkit.pad_to_longest("x", value=value)])
+    with pytest.raises(LoaderError, match=rf"value=.* doesn't fit {dtype} in column 'x'"):
+        next(iter(ragged.loader(made, batch_size=5)))
+
+
 def test_what_can_not_be_padded(ragged: toolkit.Dataset) -> None:
     def load(*slots: toolkit.Slot, column: str = "x", **options: Any) -> None:
         made = toolkit.pipeline(*slots, batch_maps=[toolkit.pad_to_longest(column, **options)])
@@ -117,3 +127,68 @@ def test_what_can_not_be_padded(ragged: toolkit.Dataset) -> None:
     uneven = slot("x").python(lambda value: np.zeros((1, len(value)), np.int8), ("int8", (None, None)))
     with pytest.raises(SampleError, match=r"row 1, .*int8 \(1, 2\) can't be padded to fit int8 \(1, 1\)"):
         load(uneven)
+
+
+@pytest.fixture
+def gaps(tmp_path: Path, commit_rows: Callable[..., str]) -> toolkit.Dataset:
+    columns = {
+        "image": pa.array([np.full(4, i, np.float32).tobytes() for i in range(8)]),
+        "label": pa.array([0, 1, None, 2, 1, 0, 2, None], pa.int64()),
+    }
+    commit_rows(tmp_path / "gaps", {"train": [[keyed(columns)]]})
+    return toolkit.open(tmp_path / "gaps")
+
+
+GAPS = (
+    slot("image").array("float32", (4,)),
+    slot("label", optional=True, fill=-1).scalar("int64"),
+)
+
+
+def test_what_a_function_keeps_stays_as_it_is(gaps: toolkit.Dataset) -> None:
+    mine = np.eye(3, dtype=np.float32)[[0] * 8]
+    pictures = np.arange(32, dtype=np.float32).reshape(8, 4)
+    before = pictures.copy()
+
+    def same_again(columns: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
+        return {**columns, "label": mine, "image": pictures}
+
+    maps = [same_again, toolkit.label_smoothing(0.3), toolkit.mixup(1.0, prob=0.9)]
+    loader = gaps.loader(toolkit.pipeline(*GAPS, batch_maps=maps), batch_size=8, epochs=3)
+    for batch in loader:
+        assert batch["label"][0].tolist() == pytest.approx([0.8, 0.1, 0.1])
+    np.testing.assert_array_equal(mine, np.eye(3)[[0] * 8])
+    np.testing.assert_array_equal(pictures, before)
+
+
+@pytest.mark.parametrize("mixed", [("image",), ("clean",), ("image", "clean")])
+def test_columns_of_one_array_are_mixed_by_themselves(gaps: toolkit.Dataset, mixed: tuple[str, ...]) -> None:
+    def copies(columns: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
+        return {**columns, "clean": columns["image"]}
+
+    maps = [toolkit.batch_map(copies, adds=("clean",)), toolkit.mixup(1.0, columns=mixed, label=None)]
+    (batch,) = gaps.loader(toolkit.pipeline(*GAPS, batch_maps=maps), batch_size=8, seed=3)
+    (alone,) = gaps.loader(toolkit.pipeline(*GAPS, batch_maps=[toolkit.mixup(1.0, label=None)]), batch_size=8, seed=3)
+    plain = np.repeat(np.arange(8, dtype=np.float32)[:, None], 4, axis=1)
+    for name in ("image", "clean"):
+        np.testing.assert_array_equal(batch[name], alone["image"] if name in mixed else plain)
+
+
+def test_pairs_of_labels_carry_what_is_missing(gaps: toolkit.Dataset) -> None:
+    maps = [
+        toolkit.mixup(1.0, labels="pair", classes=3),
+        toolkit.label_smoothing(0.3, label="label_a", classes=3),
+        toolkit.label_smoothing(0.3, label="label_b", classes=3),
+    ]
+    (batch,) = gaps.loader(toolkit.pipeline(*GAPS, batch_maps=maps), batch_size=8)
+    there = [True, True, False, True, True, True, True, False]
+    assert {name: found.tolist() for name, found in batch.present.items()} == {"label_a": there, "label_b": there}
+    for name in ("label_a", "label_b"):
+        np.testing.assert_allclose(batch[name].sum(1), there, rtol=1e-6)
+
+
+def test_classes_that_are_others_than_the_shares(gaps: toolkit.Dataset) -> None:
+    shares = slot("label", optional=True).scalar("int64").one_hot(3)
+    for step in (toolkit.label_smoothing(0.1, classes=5), toolkit.mixup(1.0, classes=5)):
+        with pytest.raises(PipelineError, match="shares of classes=5 in column 'label'"):
+            gaps.loader(toolkit.pipeline(GAPS[0], shares, batch_maps=[step]), batch_size=4)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -35,7 +35,7 @@ class BatchMaps:
         planned: PlannedBatch,
         columns: dict[str, Any],
         there: NDArray[np.bool_],
-        present: Mapping[str, NDArray[np.bool_]],
+        present: dict[str, NDArray[np.bool_]],
         memory: WorkerMemory,
     ) -> dict[str, Any]:
         """Return the columns after all of them; `there`, `present`: bool (n,), see FilledColumns.
@@ -44,14 +44,17 @@ class BatchMaps:
             LoaderError: From what one raised.
             SampleError: A step can't take a sample.
         """
+        blocks = [values for values in columns.values() if isinstance(values, np.ndarray)]
+        kept: set[str] = set()
         for place, each in enumerate(self._maps):
             if isinstance(each.made, BatchStep):
                 filled = FilledColumns(
-                    columns, each.known, planned.positions, there, present, self._seed, planned.epoch, each.name
+                    columns, each.known, planned.positions, there, present, self._seed, planned.epoch, each.name, kept
                 )
                 columns = self._stepped(planned, each.made, filled)
             else:
                 columns = self._mapped(planned, place, each.made, columns, memory)
+                kept = _kept(columns, blocks)
         return columns
 
     def _stepped(self, planned: PlannedBatch, step: BatchStep, filled: FilledColumns) -> dict[str, Any]:
@@ -105,3 +108,17 @@ class BatchMaps:
         return LoaderError(
             f"dataset {self._dataset}, epoch {planned.epoch}, positions {positions}, batch {kind} {made!r}: {what}"
         )
+
+
+def _kept(columns: dict[str, Any], blocks: list[NDArray[Any]]) -> set[str]:
+    """Return names of arrays that a step must not change in place: the function has them, or two columns are one.
+
+    What lies in the batch's `blocks`, and in no other column, is the batch's.
+    """
+    arrays = {name: values for name, values in columns.items() if isinstance(values, np.ndarray)}
+    return {
+        name
+        for name, values in arrays.items()
+        if not any(np.may_share_memory(values, block) for block in blocks)
+        or any(np.may_share_memory(values, other) for theirs, other in arrays.items() if theirs != name)
+    }

@@ -54,6 +54,10 @@ def check_labels(name: str, column: BatchColumn, classes: int | None, smoothing:
         )
     if form is LabelForm.IDS and classes is None and column.classes is None:
         raise MisfitError(f"a label table of column {name!r}", "none", "say how many classes there are: classes=")
+    if form is LabelForm.SHARES and classes is not None and state.fixed_shape[0] != classes:
+        raise MisfitError(
+            f"shares of classes={classes} in column {name!r}", state, "leave classes= out, or say as many"
+        )
     if form is LabelForm.NUMBERS and smoothing:
         raise MisfitError("classes to smooth", state, "smoothing= is for class ids and shares of classes")
     return form

@@ -108,6 +108,9 @@ class Mixing(BatchStep):
     def _add_pairs(self, batch: FilledColumns, label: str, pairs: Pairs, shares: NDArray[np.float32]) -> None:
         values = batch.array(label)
         own, partners, share = self._pair_columns()
+        if label in batch.present:  # who lacks a label has no partner
+            batch.present[own] = batch.present.pop(label)
+            batch.present[partners] = batch.present[own].copy()
         others, kept = values.copy(), np.ones(len(values), np.float32)
         others[pairs.places] = values[pairs.places[:, ::-1]]
         kept[pairs.places] = shares[:, None]

@@ -82,6 +82,7 @@ class PadToLongest(BatchStep):
         for i in np.flatnonzero(there).tolist():
             out[i, : lengths[i]] = values[i]
         batch.columns[self.column] = out
+        batch.kept.discard(self.column)
         batch.columns[self._lengths] = lengths
 
     def _nothing(self, batch: FilledColumns) -> NDArray[Any]:
@@ -92,10 +93,15 @@ class PadToLongest(BatchStep):
         return np.zeros((0, *(size or 0 for size in (state.shape or (0,))[1:])), state.dtype)
 
     def _value(self, dtype: np.dtype[Any]) -> Any:
-        value = np.asarray(int(self.value) if self.value.is_integer() else self.value)
-        if (value.dtype.kind == "f" and dtype.kind != "f") or convert_numbers(dtype, value[None])[1].any():
+        whole = dtype.kind in "iu" and self.value.is_integer()
+        fits = whole and np.iinfo(dtype).min <= int(self.value) <= np.iinfo(dtype).max
+        if dtype.kind == "f":
+            fits = not convert_numbers(dtype, np.array([self.value]))[1].any()
+        elif dtype.kind == "b":
+            fits = self.value in (0, 1)
+        if not fits:
             raise BatchFaultError(f"value={self.value:g} doesn't fit {dtype} in column {self.column!r}")
-        return value.astype(dtype)
+        return dtype.type(int(self.value) if whole else self.value)
 
 
 def pad_to_longest(column: str, *, multiple_of: int = 1, value: float = 0.0) -> BatchStep:

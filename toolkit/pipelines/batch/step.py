@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar, cast, dataclass_transform
 
 import numpy as np
@@ -82,16 +82,18 @@ class FilledColumns:
         present: bool (n,) by name of an optional slot.
         seed, epoch: What draws follow from.
         name: What the step draws by.
+        kept: Names of arrays that a function of the user's made, and may keep, or gave two columns.
     """
 
     columns: dict[str, Any]
     known: Columns
     positions: NDArray[np.int64]
     there: NDArray[np.bool_]
-    present: Mapping[str, NDArray[np.bool_]]
+    present: dict[str, NDArray[np.bool_]]
     seed: int
     epoch: int
     name: str = ""
+    kept: set[str] = field(default_factory=set)
 
     def has(self, *names: str) -> NDArray[np.bool_]:
         """Return bool (n,): which samples are there, with a value in each of the columns."""
@@ -107,8 +109,9 @@ class FilledColumns:
         if not isinstance(values, np.ndarray):
             raise BatchFaultError(f"column {name!r} is {type(values).__name__}, and an array (n, …) is needed")
         own: NDArray[Any] = values
-        if not (own.flags.c_contiguous and own.flags.writeable):
+        if name in self.kept or not (own.flags.c_contiguous and own.flags.writeable):
             own = self.columns[name] = np.array(own, order="C")
+            self.kept.discard(name)
         return own
 
     def dtype(self, name: str) -> str:
