@@ -24,7 +24,7 @@ from toolkit.sources.payloads import check_payload
 
 _MOST_PIXELS = 1 << 20
 _MODES = list(Mode)
-_CHANNELS = {Mode.RGB: 3, Mode.GRAY: 1, Mode.RGBA: 4}
+_CHANNELS = {Mode.RGB: 3, Mode.GRAY: 1, Mode.RGBA: 4, Mode.ID: 4}  # bytes: ids travel as a word
 
 
 def fuzz(data: bytes) -> object:
@@ -43,7 +43,9 @@ def fuzz(data: bytes) -> object:
             header = ""
         facts = facts_of(encoded)
         mode = _MODES[flags % len(_MODES)]
-        step = DecodeImage(mode=mode, max_pixels=_MOST_PIXELS, exif=bool(flags & 4), icc=bool(flags & 8))
+        step = DecodeImage(
+            mode=mode, max_pixels=_MOST_PIXELS, exif=bool(flags & 4), icc=mode is not Mode.ID and bool(flags & 8)
+        )
         try:
             pixels = decode_with_pil(encoded, step)
         except ValueError as error:

@@ -148,12 +148,12 @@ static int64_t padded(int64_t count) { return (count + 2 * BLOCK - 1) / BLOCK * 
 static int64_t lay_out(uint8_t *work, int64_t height, int64_t width, int64_t radius, layout *to) {
     const int64_t taps = 2 * radius + 1, wide = padded(width), places = padded(taps);
     *to = (layout){.rows = (const float **)work};
-    float *at = (float *)(void *)(work + (size_t)places * sizeof(float *));
+    float *at = work == NULL ? NULL : (float *)(void *)(work + (size_t)places * sizeof(float *));
     const int64_t sizes[] = {places, height * wide, height * wide, wide + 2 * radius, wide, wide};
     float **const parts[] = {&to->kernel, &to->field[0], &to->field[1], &to->mixed, &to->moves[0], &to->moves[1]};
     int64_t floats = 0;
     for (int i = 0; i < 6; i++) {
-        *parts[i] = work == NULL ? NULL : at + floats;
+        *parts[i] = at == NULL ? NULL : at + floats;
         floats += sizes[i];
     }
     return places * (int64_t)sizeof(float *) + floats * (int64_t)sizeof(float);
