@@ -55,6 +55,7 @@ def test_steps_that_do_not_fit_are_named(build: object, says: str) -> None:
     [
         (lambda s: s.normalize("imagnet"), "Did you mean 'imagenet'"),
         (lambda s: s.normalize("imagenet", (1, 1, 1)), "leave std out"),
+        (lambda s: s.normalize(b"abc", b"def"), "mean must have three values in a tuple or list"),
         (lambda s: s.normalize((1, 2), (1, 1, 1)), "three values"),
         (lambda s: s.normalize((0, 0, 0), (1, 0, 1)), "must be positive"),
         (lambda s: s.resize_short(0), r"size must be an int in 1\.\.65535, got 0"),
@@ -118,6 +119,9 @@ def test_describe_takes_what_means_the_same_for_the_same() -> None:
         return toolkit.pipeline(steps, slot("label", optional=True, fill=fill).scalar("int64")).describe()
 
     assert describe(1) == describe(1.0) == describe(True) != describe(0) == describe(False)
+    assert toolkit.pipeline(DECODED.hflip(-0.0)).describe() == toolkit.pipeline(DECODED.hflip(0.0)).describe()
+    zeros = [DECODED.affine(5, shear=shear, center=(shear, 0)) for shear in (0, 0.0, -0.0)]
+    assert len({toolkit.pipeline(each).describe() for each in zeros}) == len({repr(each) for each in zeros}) == 1
     assert describe(0.5) == describe(np.float64(0.5)) != describe(math.inf) != describe(math.nan)
     assert describe(weights=(1, 1)) == describe(weights=(2.5, 2.5)) == describe()
     assert describe(weights=(1, 3)) == describe(weights=(2, 6)) != describe(weights=(3, 1)) != describe()

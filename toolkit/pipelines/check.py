@@ -64,13 +64,13 @@ def an_int(name: str, value: object, *, least: int = 1, most: int = MAX_INT) -> 
 
 
 def a_number(name: str, value: object, *, least: float = -math.inf, most: float = math.inf) -> float:
-    """Return a finite float in least..most."""
+    """Return a finite float in least..most; -0.0 is 0.0, since what is equal must be written and hashed alike."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= _LARGEST:
         raise BadArgumentError(f"{name} must be a finite number, got {_shown(value)}")
     if not least <= value <= most:
         bounds = f"{least:g} or more" if most == math.inf else f"within {least:g}..{most:g}"
         raise BadArgumentError(f"{name} must be {bounds}, got {_shown(value)}")
-    return float(value)
+    return float(value) + 0.0
 
 
 def a_pair(name: str, value: object, *, least: float, most: float = math.inf) -> tuple[float, float]:

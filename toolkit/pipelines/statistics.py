@@ -45,7 +45,7 @@ def name_of_statistics(mean: tuple[float, ...], std: tuple[float, ...]) -> str |
 
 
 def _numbers(name: str, values: Sequence[float]) -> tuple[float, ...]:
-    if not isinstance(values, Sequence) or len(values) not in (1, 3, 4):
+    if not isinstance(values, Sequence) or isinstance(values, str | bytes) or len(values) not in (1, 3, 4):
         raise BadArgumentError(
             f"{name} must have three values in a tuple or list, one a channel (1 for gray, 4 for rgba), got "
             f"{short(values, 80, quoted=True)}"

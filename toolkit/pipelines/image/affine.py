@@ -35,7 +35,7 @@ def _shears(name: str, value: Any) -> Shears | None:
         return None
     if not isinstance(value, (tuple, list)):
         number = a_number(name, value, least=0, most=MAX_DEGREES)
-        return -number, number
+        return 0.0 - number, number
     if len(value) not in (2, 4):
         shown = short(value, 80, quoted=True)
         raise BadArgumentError(f"{name} must be one number, (low, high) or (x low, x high, y low, y high), got {shown}")

@@ -36,7 +36,7 @@ _WORDS = (Erasing.RANDOM.value, Erasing.RANDOM_COLOR.value)
 
 def _values(name: str, value: Any) -> tuple[float, ...]:
     """Return the numbers of a number, or of one a channel."""
-    many = value if isinstance(value, Sequence) and not isinstance(value, str) else (value,)
+    many = value if isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray) else (value,)
     if len(many) not in (1, 3, 4):
         raise BadArgumentError(f"{name} must be a number, or one a channel, got {short(value, 80, quoted=True)}")
     return tuple(a_number(name, each, least=-_LARGEST, most=_LARGEST) for each in many)
