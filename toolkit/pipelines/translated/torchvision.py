@@ -38,7 +38,9 @@ def from_torchvision(transforms: Any) -> Chain:
     """Return the chain that does what transforms of torchvision (v1 or v2) do to images of PIL.
 
     It stands behind decode_image: slot("image").decode_image(exif=False).then(from_torchvision(compose)); torchvision's
-    own loader leaves EXIF alone. Pixels are the same, and so are distributions; draws are toolkit's.
+    own loader leaves EXIF alone. Pixels are the same, and so are distributions; draws are toolkit's. (Policies have
+    v1's tables: v2 rounds thresholds of solarize in another order, and some that are whole numbers, as 170, become a
+    little more, so that it leaves pixels of just this value as they are.)
 
     Args:
         transforms: A transform, or a list of them; Compose, RandomApply and RandomChoice are looked into.
