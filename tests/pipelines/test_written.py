@@ -99,6 +99,12 @@ def test_names_and_fills_of_all_kinds(name: str, fill: object) -> None:
         assert type(again.slots[0].fill) is type(fill)
 
 
+@pytest.mark.parametrize("broken", ["\x85", "a\x85b", "\u2028", "a\u2029 b", " \r\n", "a\n", "\n", "x" * 200 + "\x85y"])
+def test_texts_with_line_breaks(broken: str) -> None:
+    made = toolkit.pipeline(slot("image", name="x", sync=broken, optional=True, fill=broken).text())
+    assert Pipeline.from_yaml(made.to_yaml()) == made
+
+
 def test_a_function_is_refused_by_name() -> None:
     image = slot("image").decode_image()
     with pytest.raises(PipelineError, match=r"slot 'image', step python\(.*len.*can't be written as YAML"):
@@ -121,6 +127,7 @@ BEGIN = "version: 1\nslots:\n- column: image\n  steps:\n  - decode_image\n"
         ("version: 1\nslots: 3", "the YAML:2: slots must be a list, got 3"),
         ("version: 1\nslots:\n- 3", "the YAML:3: a slot is column: and steps:, got 3"),
         ("version: 1\nslots:\n- name: a", "the YAML:3: column is missing"),
+        ("version: true\nslots: []", "the YAML:1: version True isn't known"),
         ("version: 1\nslots:\n- column: [1]", "the YAML:3: slot .*column must be a text"),
         ("version: 1\nslots:\n- column: a\n  stpes: []", "the YAML:4: unknown key 'stpes'. Did you mean 'steps'"),
         ("version: 1\nslots:\n- column: a\n  fill: 1", "the YAML:3: .*fill=1 is only for optional=True"),

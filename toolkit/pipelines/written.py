@@ -27,6 +27,7 @@ from toolkit.plugins import PluginKind, plugin_names
 
 __all__ = ["read_pipeline", "write_pipeline"]
 
+_BREAKS = set("\r\n\x85\u2028\u2029")
 _VERSION = 1
 _CHAIN = "Steps"  # how an argument that is a chain is annotated
 _KEYS = ("version", "slots", "batch_maps")
@@ -47,6 +48,12 @@ def write_pipeline(slots: Iterable[Slot], batch_maps: Sequence[BatchStep | Batch
         def ignore_aliases(self, data: Any) -> bool:
             return True  # equal lists are written out: read_tree takes no aliases
 
+        def represent_str(self, data: str) -> Any:
+            # Single quotes would fold line breaks: PyYAML takes some for printable, and reads them as others.
+            style = '"' if _BREAKS & set(data) else None
+            return self.represent_scalar("tag:yaml.org,2002:str", data, style=style)
+
+    Dumper.add_representer(str, Dumper.represent_str)
     written = yaml.dump(tree, Dumper=Dumper, sort_keys=False, allow_unicode=True, default_flow_style=None, width=100)
     assert isinstance(written, str)
     return written
@@ -71,7 +78,7 @@ def read_pipeline(source: str | os.PathLike[str]) -> tuple[list[Slot], list[Batc
             hint = f": to read the file, give pathlib.Path({source!r})"
         raise PipelineError(f"{name} holds no pipeline{hint}, which begins with version: {_VERSION} and slots:")
     reader.check_keys((), tree.value, _KEYS, required=_KEYS[:2])
-    if tree.value["version"] != _VERSION:
+    if tree.value["version"] != _VERSION or isinstance(tree.value["version"], bool):
         version = short(tree.value["version"])
         raise reader.error(("version",), f"version {version} isn't known: this toolkit reads {_VERSION}")
     slots = enumerate(reader.items(("slots",), tree.value["slots"]))
