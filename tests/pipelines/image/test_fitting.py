@@ -15,7 +15,7 @@ from pillow_resample import STOCK_PILLOW
 from scipy.stats import kstest
 
 from toolkit import slot
-from toolkit._native.image.program import Scratch
+from toolkit._native.image.program import ImageError, Scratch
 from toolkit.pipelines.randomness import draw, fold, sample_keys, step_id
 
 FILTERS = list(steps.Filter)
@@ -125,6 +125,18 @@ def test_scale_jitter_draws_what_it_says() -> None:
     assert sizes == [(int(500 * (4.0 * scale)), int(1000 * (4.0 * scale))) for scale in drawn]
     # Golden: these never change.
     assert sizes[:4] == [(3601, 7203), (3769, 7539), (283, 567), (3352, 6704)]
+
+
+def test_a_bound_may_be_wide() -> None:
+    """What comes of a picture counts, not the size that it may have at most."""
+    pixels = np.asarray(picture(1, 20, 10))
+    thumbnail = steps.Thumbnail(65535, 65535, steps.Filter.BILINEAR)
+    assert np.array_equal(compiled(thumbnail).apply(pixels, Scratch()), pixels)
+    jitter = steps.ScaleJitter(65535, 65535, (1e-3, 1e-3), steps.Filter.BILINEAR)
+    assert compiled(jitter).apply(pixels, Scratch(), 1).shape == (32, 65, 3)
+    contain = slot("image").decode_image().contain(65535, pad=False).steps[1]
+    with pytest.raises(ImageError, match=r"65535 x 32768 pixels after its resize, more than max_pixels"):
+        compiled(contain).apply(pixels, Scratch())
 
 
 def test_a_jitter_that_makes_a_picture_too_large_is_named() -> None:

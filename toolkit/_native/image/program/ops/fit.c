@@ -97,7 +97,12 @@ static int plan_contain(img_builder *b, const void *params, uint64_t key) {
     return img_plan_cut(b, -top, -left, to->size.height, to->size.width, (int)to->fill);
 }
 
-IMG_DEFINE_OP(contain, IMG_AXIS, contain, contain_fields, .check = img_check_size, .follow = follow_contain,
+/* Without padding the size is a bound, which may be wide; what comes of a picture is checked with it. */
+static const char *check_contain(const void *params) {
+    return ((const contain *)params)->pad ? img_check_size(params) : NULL;
+}
+
+IMG_DEFINE_OP(contain, IMG_AXIS, contain, contain_fields, .check = check_contain, .follow = follow_contain,
               .plan = plan_contain);
 
 /* ---- thumbnail ---- */
@@ -139,8 +144,7 @@ static int plan_thumbnail(img_builder *b, const void *params, uint64_t key) {
     return img_plan_resize(b, size.height, size.width, (int)to->filter);
 }
 
-IMG_DEFINE_OP(thumbnail, IMG_AXIS, fit, fit_fields, .check = img_check_size, .follow = follow_thumbnail,
-              .plan = plan_thumbnail);
+IMG_DEFINE_OP(thumbnail, IMG_AXIS, fit, fit_fields, .follow = follow_thumbnail, .plan = plan_thumbnail);
 
 /* ---- scale_jitter ---- */
 
@@ -168,5 +172,5 @@ static int plan_scale_jitter(img_builder *b, const void *params, uint64_t key) {
     return img_plan_resize(b, at_least_one(h * r), at_least_one(w * r), (int)to->filter);
 }
 
-IMG_DEFINE_OP(scale_jitter, IMG_AXIS, scale_jitter, scale_jitter_fields, .draws = 1, .check = img_check_size,
+IMG_DEFINE_OP(scale_jitter, IMG_AXIS, scale_jitter, scale_jitter_fields, .draws = 1,
               .follow = follow_scale_jitter, .plan = plan_scale_jitter);
