@@ -30,7 +30,7 @@ SIDE = 64
 IMAGE = SIDE * SIDE * 3
 STEPS = slot("image").decode_image().resize_short(SIDE).center_crop(SIDE)
 PIPELINE = toolkit.pipeline(STEPS)
-WORKER = 192 << 10  # what a thread takes for a part of these pictures is below: a third is the Huffman tables
+WORKER = 256 << 10  # what a thread takes for a part of these pictures is below: a quarter is the Huffman tables
 
 
 def size(samples: int) -> int:

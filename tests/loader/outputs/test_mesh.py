@@ -59,7 +59,7 @@ DEVICES = """
 
     # A cap of two batches and a thread is kept, though JAX lets go late; other kinds of memory are filled too.
     host = NamedSharding(grid, P("data"), memory_kind="pinned_host")
-    cap = 2 * 16 * (16 * 16 * 3 * 4 + 8) + (192 << 10)
+    cap = 2 * 16 * (16 * 16 * 3 * 4 + 8) + (256 << 10)
     loader = ds.loader(steps, sharding=data, max_bytes=cap, hold_timeout=5, epochs=5, **options)
     assert sum(int(batch.mask.sum()) for batch in loader) == 5 * len(ds)
     batch = next(iter(ds.loader(steps, sharding=host, **options)))

@@ -23,7 +23,7 @@ from toolkit.memory.pool import BlockPool, NoRoomError
 
 STEPS = toolkit.pipeline(slot("image").decode_image().resize((16, 16)))
 IMAGES = 4 * 16 * 16 * 3
-WORKER = 192 << 10  # at the most what a thread decodes these with
+WORKER = 256 << 10  # at the most what a thread decodes these with
 
 
 class Picture:
