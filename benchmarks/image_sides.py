@@ -92,12 +92,9 @@ def photographs_of_torchvision(task: Task, steps: Callable[[Any, Any], list[Any]
     """Return torchvision's ImageFolder with the transforms that steps(v2, torch) gives, by its name."""
     import PIL
     import torch
+    import torchvision_operators  # noqa: F401 - before torchvision
 
     torch.set_num_threads(1)
-    # A torchvision built for another torch lacks its native operators; ImageFolder and transforms of PIL use none.
-    library = torch.library.Library("torchvision", "FRAGMENT")
-    for name in ("nms", "qnms"):
-        library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
     from torchvision.datasets import ImageFolder, folder
     from torchvision.transforms import v2
 

@@ -11,7 +11,7 @@ from toolkit._native.batch.mix import swap_boxes
 from toolkit.pipelines import fields
 from toolkit.pipelines.batch.mixing import Mixing, blend_column, check_blended
 from toolkit.pipelines.batch.pairs import Pairs, symmetric_beta
-from toolkit.pipelines.batch.pictures import check_pictures, check_same_size, find_pictures
+from toolkit.pipelines.batch.pictures import check_pictures, find_pictures, kept_beside
 from toolkit.pipelines.batch.step import BatchColumn, BatchStep, FilledColumns, batch_step, made
 from toolkit.pipelines.check import BadArgumentError, a_number
 
@@ -92,15 +92,13 @@ def _blend(columns: tuple[str, ...], batch: FilledColumns, pairs: Pairs, alpha: 
 
 def _swap(columns: tuple[str, ...], batch: FilledColumns, pairs: Pairs, alpha: float) -> NDArray[np.float32]:
     shares = symmetric_beta(alpha, pairs.draw(_FIRST), pairs.draw(_SECOND))
-    pictures = [find_pictures(batch, name) for name in columns]
-    check_same_size(columns, pictures)
+    pictures = find_pictures(batch, columns)
     height, width = pictures[0].height, pictures[0].width
     boxes = make_boxes(shares, pairs.draw(_DOWN), pairs.draw(_ACROSS), height, width)
     for each in pictures:
         if len(pairs) and each.values.size:
             swap_boxes(each.raw, each.planes, height, width, each.pixel, pairs.places, boxes)
-    area = (boxes[:, 1] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 2])
-    return (1 - area / max(1, height * width)).astype(np.float32)
+    return kept_beside(boxes, height, width)
 
 
 def make_boxes(

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from toolkit.pipelines.batch.step import BatchColumn, BatchFaultError, FilledColumns
 from toolkit.pipelines.state import Layout, MisfitError
 
-__all__ = ["Pictures", "check_pictures", "check_same_size", "find_pictures"]
+__all__ = ["Pictures", "check_pictures", "find_pictures", "kept_beside"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ def check_pictures(name: str, column: BatchColumn) -> None:
         )
 
 
-def find_pictures(batch: FilledColumns, name: str) -> Pictures:
+def _pictures_of(batch: FilledColumns, name: str) -> Pictures:
     """Return a column's pictures. Raises BatchFaultError: they are none."""
     values = batch.array(name)
     state = batch.known[name].state if name in batch.known else None
@@ -60,11 +60,21 @@ def find_pictures(batch: FilledColumns, name: str) -> Pictures:
     )
 
 
-def check_same_size(names: tuple[str, ...], pictures: list[Pictures]) -> None:
-    """Raise BatchFaultError when boxes of one picture don't fit the others."""
+def find_pictures(batch: FilledColumns, names: tuple[str, ...]) -> list[Pictures]:
+    """Return columns of pictures, all of one size: boxes are the same in all. Raises BatchFaultError."""
+    pictures = [_pictures_of(batch, name) for name in names]
+    first = pictures[0]
     for name, each in zip(names, pictures, strict=True):
-        if (each.height, each.width) != (pictures[0].height, pictures[0].width):
+        if (each.height, each.width) != (first.height, first.width):
             raise BatchFaultError(
-                f"column {names[0]!r} is {pictures[0].height} x {pictures[0].width} and {name!r} {each.height} x "
+                f"column {names[0]!r} is {first.height} x {first.width} and {name!r} {each.height} x "
                 f"{each.width}: boxes are the same in all columns, which must have one size"
             )
+    return pictures
+
+
+def kept_beside(boxes: NDArray[np.int64], height: int, width: int) -> NDArray[np.float32]:
+    """Return float32 (k,): the share of a picture that boxes (k, 4), (top, bottom, left, right), leave of it."""
+    area = (boxes[:, 1] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 2])
+    kept: NDArray[np.float64] = 1 - area / max(1, height * width)
+    return kept.astype(np.float32)

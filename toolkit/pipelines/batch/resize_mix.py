@@ -11,7 +11,7 @@ from toolkit._native.batch.mix import paste_boxes
 from toolkit.pipelines import fields
 from toolkit.pipelines.batch.mixing import Mixing, check_blended
 from toolkit.pipelines.batch.pairs import Pairs, symmetric_beta
-from toolkit.pipelines.batch.pictures import check_pictures, check_same_size, find_pictures
+from toolkit.pipelines.batch.pictures import check_pictures, find_pictures, kept_beside
 from toolkit.pipelines.batch.step import BatchColumn, BatchStep, FilledColumns, batch_step, made
 from toolkit.pipelines.check import BadArgumentError, a_number, a_pair
 
@@ -49,8 +49,7 @@ class ResizeMix(Mixing):
 
     def mix(self, batch: FilledColumns, pairs: Pairs) -> NDArray[np.float32]:
         """Paste into a box each."""
-        pictures = [find_pictures(batch, name) for name in self.columns]
-        check_same_size(self.columns, pictures)
+        pictures = find_pictures(batch, self.columns)
         height, width = pictures[0].height, pictures[0].width
         low, high = self.scale
         scales = low + (high - low) * symmetric_beta(self.alpha, pairs.draw(_FIRST), pairs.draw(_SECOND)).astype(float)
@@ -64,9 +63,7 @@ class ResizeMix(Mixing):
             if len(pairs):
                 channels = each.pixel // each.values.itemsize
                 paste_boxes(each.raw, each.planes, height, width, channels, batch.dtype(name), pairs.places, boxes)
-        area = (boxes[:, 1] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 2])
-        kept: NDArray[np.float64] = 1 - area / (height * width)
-        return kept.astype(np.float32)
+        return kept_beside(boxes, height, width)
 
 
 def resizemix(
