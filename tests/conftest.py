@@ -10,7 +10,10 @@ commit_rows(...)        commit rows given as record batches, with columns of any
 from __future__ import annotations
 
 import functools
+import gc
 import shutil
+import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -38,6 +41,7 @@ from toolkit.format.schema import (
 )
 from toolkit.format.shard import ShardWriter
 from toolkit.format.tables import encode_label_table, encode_schema_table, sha256
+from toolkit.memory.holding import debug_batches
 from toolkit.pack.derive import Deriver
 from toolkit.pack.job import OnExisting, PackJob, PackResult
 from toolkit.pack.run import pack
@@ -174,6 +178,20 @@ def commit_columns(
             "user": {},
         }
         return transaction.commit(Manifest(**{**fields, **changes}), {})
+
+
+@pytest.fixture(autouse=True)
+def _loaders_before_are_through() -> None:
+    """Begin when the loaders of earlier tests have ended: threads and memory are counted for the whole process."""
+    until = time.monotonic() + 2
+    while time.monotonic() < until and _is_any_loader_at_work():
+        gc.collect()
+        time.sleep(0.01)
+
+
+def _is_any_loader_at_work() -> bool:
+    threads = (thread.name for thread in threading.enumerate())
+    return any(name.startswith("toolkit-loader") for name in threads) or any(not b.delivered for b in debug_batches())
 
 
 @pytest.fixture(scope="session")

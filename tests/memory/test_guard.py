@@ -84,6 +84,32 @@ def test_free_blocks_are_given_back_before_it_raises() -> None:
     guard.check()
 
 
+def test_what_lies_in_a_hole_of_the_heap_is_given_back_too() -> None:
+    """A block that fits between what others have there is no mapping of its own, so freeing it alone gives nothing."""
+    code = """
+        import ctypes, time
+        from toolkit.memory.budget import Budget, process_budget
+        from toolkit.memory.guard import MemoryGuard
+        from toolkit.memory.pool import BlockPool
+        from toolkit.memory.system import SystemMemory
+        libc = ctypes.CDLL(None)
+        libc.malloc.restype = ctypes.c_void_p
+        parts = [libc.malloc(100_000) for _ in range(2000)]
+        stays = libc.malloc(100_000)
+        for part in parts:
+            libc.free(ctypes.c_void_p(part))
+        pool = BlockPool(2, Budget(None, process_budget()))
+        block = pool.lend(100 << 20)
+        assert parts[0] <= block.ctypes.data < stays
+        block[:] = 1
+        guard = MemoryGuard(SystemMemory().own_bytes() - (50 << 20), SystemMemory())
+        del block
+        guard.check()
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_look_is_rare_and_what_it_saw_stays_until_the_next() -> None:
     guard = MemoryGuard(1, SystemMemory())
     for _ in range(3):

@@ -11,7 +11,7 @@ from toolkit.errors import LoaderError, UsageError
 from toolkit.memory.budget import process_budget
 from toolkit.memory.holding import debug_batches, held_text
 from toolkit.memory.sizes import parse_bytes, size_text
-from toolkit.memory.system import MemoryLevel, SystemMemory
+from toolkit.memory.system import MemoryLevel, SystemMemory, trim_heap
 
 __all__ = ["MemoryGuard", "check_memory", "set_memory_guard"]
 
@@ -53,6 +53,7 @@ class MemoryGuard:
         if level is not None and level.slack < 0:
             process_budget().reclaim()
             gc.collect()  # cycles may keep batches alive
+            trim_heap()
             level = self._level()
         if level is None:  # /proc went away
             return None, _BYTES_A_SECOND

@@ -8,13 +8,14 @@ limits are read at each look: they may be changed while a process runs.
 
 from __future__ import annotations
 
+import ctypes
 import os
 from dataclasses import dataclass
 from pathlib import Path
 
 from toolkit.memory.sizes import size_text
 
-__all__ = ["MemoryLevel", "SystemMemory", "proc_bytes"]
+__all__ = ["MemoryLevel", "SystemMemory", "proc_bytes", "trim_heap"]
 
 _SPARE_PARTS = 20  # of a limit: the last part is spare
 _MOST_SPARE = 1 << 30
@@ -67,6 +68,17 @@ class SystemMemory:
             total, available = machine["MemTotal"], machine["MemAvailable"]
             levels.append(MemoryLevel(total, total - available, available + swap - _spare(total), "this machine"))
         return min(levels, key=lambda level: level.slack, default=None)
+
+
+def trim_heap() -> None:
+    """Let the C library give the system the memory that was freed between what is still in use, where it can (glibc).
+
+    A large block is not always a mapping of its own, gone when it is freed: where the heap has a hole that is large
+    enough, it lies there, and the hole stays this process's.
+    """
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
+    if trim is not None:
+        trim(ctypes.c_size_t(0))
 
 
 @dataclass(frozen=True, slots=True)
