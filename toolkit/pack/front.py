@@ -38,6 +38,8 @@ def pack(
     follow_links: bool = False,
     max_value_bytes: int | str = "256MiB",
     missing: Literal["null", "skip", "error"] = "error",
+    image_column: Sequence[str] | None = None,
+    root: str | os.PathLike[str] | None = None,
     tfrecord_raw: bool = False,
     verify_images: Literal["header", "decode", "off"] = "header",
     tokenizer: str | os.PathLike[str] | None = None,
@@ -85,6 +87,8 @@ def pack(
         follow_links: Follow symbolic links that lead out of `source`; they are refused if not given.
         max_value_bytes: Reject a sample with a larger value, if possible unread: bytes, or with a unit.
         missing: A sample that lacks a column: pack a null, skip it, or reject it.
+        image_column: The fields of a table whose text is the path of an image, below --root.
+        root: The folder that paths in tables and annotations are below; the table's own folder if not given.
         tfrecord_raw: Records are bytes, not tf.train.Example.
         verify_images: Reject images without a readable header, or those that can't be decoded; off looks at nothing.
         tokenizer: Pack text as tokens: a tokenizer.json, or bytes. Nothing is downloaded.
@@ -131,6 +135,8 @@ def pack(
         "follow_links": follow_links,
         "max_value_bytes": max_value_bytes,
         "missing": missing,
+        "image_column": image_column,
+        "root": root,
         "tfrecord_raw": tfrecord_raw,
         "verify_images": verify_images,
         "tokenizer": tokenizer,

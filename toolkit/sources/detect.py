@@ -20,9 +20,10 @@ _MOST_FILES_LOOKED_AT = 200
 def find_kind(paths: Sequence[str]) -> str:
     """Return the name of the kind that the input is of.
 
-    A folder is what the first files in it are. Files of no known kind don't count, and files of several kinds are not
-    guessed at; a kind that lies beside any other counts last. Where no content tells, names do: the source then says
-    what is wrong with its files. What plugins know is asked last, and only about files that nothing else is known of.
+    A folder is of the kind that takes it as a whole, if there is one; else it is what the first files in it are.
+    Files of no known kind don't count, and files of several kinds are not guessed at; a kind that lies beside any
+    other counts last. Where no content tells, names do: the source then says what is wrong with its files. What
+    plugins know is asked last, and only about files that nothing else is known of.
 
     Raises:
         NotFoundError: A path isn't there.
@@ -60,6 +61,9 @@ def _of_file(path: str, specs: Sequence[SourceSpec]) -> SourceSpec | None:
 
 def _of_folder(path: str, specs: Sequence[SourceSpec]) -> SourceSpec | None:
     with storage_errors("read", path):
+        takers = [spec for spec in specs if spec.takes_folder(path)]
+        if takers:
+            return _only(path, takers)
         found = {kind for kind in (_by_content(file, specs) for file in _some_files(path)) if kind is not None}
     told = {kind for kind in found if not kind.is_faint}
     if told:

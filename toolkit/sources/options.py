@@ -80,6 +80,8 @@ class InputOptions:
         follow_links: Follow symbolic links that lead out of the folders given; they are refused otherwise.
         max_value_bytes: A sample with a larger value is rejected; for TFRecord, with a larger record.
         missing: What becomes of a sample that lacks a column.
+        image_column: Fields that hold paths of images; those that a kind knows of itself when None.
+        root: What such paths are relative to; nothing above it is read.
         tfrecord_raw: TFRecord payloads are no tf.train.Example: pack them as bytes.
         verify_images: How much of each image is looked at; what fails is rejected. A source looks at headers unless
             this is OFF; decoding is up to whoever packs its rows.
@@ -166,6 +168,18 @@ class InputOptions:
         "A sample that lacks a column: pack a null, skip it, or reject it.",
         Missing.ERROR,
         in_journal=True,
+    )
+    image_column: tuple[str, ...] | None = option(
+        Names(),
+        "The fields of a table whose text is the path of an image, below --root.",
+        metavar="FIELD,...",
+        in_journal=True,
+        in_manifest="image_column",
+    )
+    root: str | None = option(
+        Text(path=True),
+        "The folder that paths in tables and annotations are below; the table's own folder if not given.",
+        metavar="FOLDER",
     )
     tfrecord_raw: bool = option(
         Flag(), "Records are bytes, not tf.train.Example.", False, in_journal=True, in_manifest="raw"

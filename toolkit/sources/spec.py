@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from toolkit.sources.base import Source
     from toolkit.sources.options import SourceOptions
 
-__all__ = ["COMMON", "FIELDS", "TOKENS", "SourceSpec"]
+__all__ = ["COMMON", "FIELDS", "TABLES", "TOKENS", "SourceSpec"]
 
 COMMON = frozenset(
     {"split", "include", "exclude", "follow_links", "max_value_bytes", "verify_images", "shuffle_seed"},
@@ -24,6 +24,9 @@ COMMON = frozenset(
 
 FIELDS = frozenset({"map", "columns", "rename", "kind"})
 """Options that say which fields become which columns, for toolkit.sources.fields."""
+
+TABLES = FIELDS | {"limit", "key", "label_mode", "require_labels", "classes", "missing"}
+"""Options of kinds whose inputs are tables, for toolkit.sources.tables; those whose fields name files take more."""
 
 TOKENS = frozenset({"tokenizer", "text_column", "eos", "eos_token"})
 """Options of kinds that have texts: toolkit.sources.tokenized makes tokens of them, and the kind does nothing."""
@@ -61,6 +64,13 @@ class SourceSpec(ABC):
         Reads a few KiB at the most, and says no to anything else rather than raise. Raises StorageError: the file
         can't be read.
         """
+
+    def takes_folder(self, path: str) -> bool:
+        """Tell whether a folder as a whole is of this kind, by a file in it that says so; its files aren't asked then.
+
+        Looks at a few names and reads a few KiB at the most. Raises StorageError: something can't be read.
+        """
+        return False
 
     def is_named(self, name: str) -> bool:
         """Tell whether a file is called as those of this kind are; for files whose content is damaged."""
