@@ -12,6 +12,7 @@ import gzip
 import io
 import lzma
 import tarfile
+import zlib
 from collections.abc import Iterator
 
 import numpy as np
@@ -131,7 +132,13 @@ def fuzz(data: bytes) -> object:
 def _fits(parts: dict[str, object], wanted: dict[str, bytes]) -> bool:
     """Tell whether a row's columns have what the members hold."""
     for extensions, value in parts.items():
-        content = next((wanted[one] for one in extensions.split(";") if one in wanted), None)
+        extension = next((one for one in extensions.split(";") if one in wanted), None)
+        content = None if extension is None else wanted[extension]
+        if content is not None and f".{extension}".endswith(".gz"):
+            try:
+                content = gzip.decompress(content)
+            except (OSError, EOFError, zlib.error):
+                return False
         if isinstance(value, dict):
             value = value["bytes"]
         if isinstance(value, str):
@@ -161,6 +168,7 @@ def seeds() -> list[bytes]:
         ("no", b"n"),
         ("../up.txt", b"u"),
         ("x.TXT", b""),
+        ("x.txt.GZ", gzip.compress(b"z", mtime=0)),
         ("x.y", b""),
     ]
     made = [

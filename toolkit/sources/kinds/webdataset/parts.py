@@ -1,6 +1,7 @@
 """What the members of a WebDataset sample are by name, which columns they become, and the values of their bytes.
 
-Reads no file.
+Reads no file. A member called .gz is gunzipped, once, and is then what the rest of its name says: so webdataset's own
+decoder has it. Members called .bz2, .xz and the like stay as they are, as they do there.
 """
 
 from __future__ import annotations
@@ -19,24 +20,30 @@ from toolkit.pipelines.media import medium_of
 from toolkit.pipelines.medium import Medium, UnfitMediumError
 from toolkit.sources.contents import UnfitError, check_json, check_tensor, text_of
 from toolkit.sources.fields import Chosen, Field, choose_fields
+from toolkit.sources.inflate import GZIP, InflateError, inflate
 from toolkit.sources.kinds.webdataset.tar import FILE, FOLDER, LINK, SPARSE, Member
 from toolkit.sources.names import printable
 from toolkit.sources.options import SourceOptions, VerifyImages
 from toolkit.sources.payloads import check_payload, named_as
 
 __all__ = [
+    "GZIP_SUFFIX",
     "check_labels",
     "choose_parts",
     "column_name",
     "converter",
     "doubled_media",
+    "is_gzip",
     "is_known",
     "read_parts",
     "safe_key",
     "skip_reason",
     "split_name",
+    "unpacked",
     "unsafe",
 ]
+
+GZIP_SUFFIX = ".gz"
 
 _KINDS = {
     "cls": Kind.SCALAR,
@@ -55,6 +62,8 @@ _TYPES = {
 }
 _INTEGER = re.compile(rb"\s*([+-]?[0-9]{1,19})\s*")
 _SHOWN_BYTES = 40
+_GZIP_BYTES = 64 * 1024
+_CLASS_FIELDS = frozenset({"cls", "cls.gz"})
 _SKIPPED_KINDS = {FOLDER: "folders", LINK: "links", SPARSE: "sparse"}
 
 Converter = Callable[[memoryview], object]
@@ -110,8 +119,34 @@ def safe_key(key: str) -> str:
 
 
 def is_known(extension: str) -> bool:
-    """Tell whether an extension's name says what it is."""
-    return _named(extension) is not None
+    """Tell whether an extension's name says what it is: of what is gunzipped, only names tell."""
+    return is_gzip(extension) or _named(extension) is not None
+
+
+def is_gzip(extension: str) -> bool:
+    """Tell whether the members of an extension are to be gunzipped."""
+    return f".{extension}".endswith(GZIP_SUFFIX)
+
+
+def unpacked(data: memoryview, most: int) -> memoryview:
+    """Return what a gzip member holds.
+
+    Raises:
+        UnfitError: They are no whole gzip data, or of more than `most` bytes: what is more is never made.
+    """
+    # In pieces: what is left of one is copied again and again.
+    given = iter([data[at : at + _GZIP_BYTES] for at in range(0, len(data), _GZIP_BYTES)])
+    made = bytearray()
+    try:
+        for piece in inflate(lambda: bytes(next(given, b"")), GZIP):
+            if len(made) + len(piece) > most:
+                raise UnfitError(
+                    f"gunzipped, it has more bytes than a value may have ({most}); --max-value-bytes says how many"
+                )
+            made += piece
+    except InflateError as error:
+        raise UnfitError(f"no gzip data that can be read: {error}") from error
+    return memoryview(made).toreadonly()
 
 
 def column_name(extension: str) -> str:
@@ -205,8 +240,8 @@ def _plain_medium(extension: str, seen: Mapping[str, Kind]) -> Kind | None:
 
 
 def _named(extension: str) -> Kind | None:
-    """Return the kind that an extension's last part names, or None."""
-    last = extension.rpartition(".")[2]
+    """Return the kind that an extension's last part names, the one before .gz; or None."""
+    last = f".{extension}".removesuffix(GZIP_SUFFIX).rpartition(".")[2]
     return _KINDS.get(last) or named_as(last)
 
 
@@ -218,7 +253,7 @@ def _type(kind: Kind) -> pa.DataType:
 def _field(name: str, options: SourceOptions, seen: Mapping[str, Kind]) -> Field:
     kinds = {seen.get(part) or _named(part) or Kind.BYTES for part in read_parts(name)}
     kind = kinds.pop() if len(kinds) == 1 else Kind.BYTES
-    if name == "cls" and options.classes is not None:
+    if _CLASS_FIELDS.issuperset(read_parts(name)) and options.classes is not None:
         kind = Kind.LABEL
     return Field(_type(kind), kind)
 

@@ -31,14 +31,17 @@ from toolkit.sources.files import InputFile, ends_with, find_files, group_by_spl
 from toolkit.sources.kinds.webdataset.doubts import TarDoubts
 from toolkit.sources.kinds.webdataset.looks import Looks
 from toolkit.sources.kinds.webdataset.parts import (
+    GZIP_SUFFIX,
     check_labels,
     choose_parts,
     converter,
     doubled_media,
+    is_gzip,
     read_parts,
     safe_key,
     skip_reason,
     split_name,
+    unpacked,
     unsafe,
 )
 from toolkit.sources.kinds.webdataset.tar import SUFFIXES, Member, Tar, TarFile, looks_like_tar, open_tar
@@ -94,7 +97,7 @@ class _Sample:
 
 
 class WebDatasetSource(Source):
-    """Tars of samples, plain, gzip or zstd."""
+    """Tars of samples, plain or compressed."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
@@ -368,10 +371,14 @@ class _RowsBuilder:
                 found.append((None, None))
                 continue
             member, data = sample.parts[extension]
+            name = member.name.rpartition("/")[2]
             if data is None:
                 return f"{extension}: {too_large(member.size, self._most)}"
             try:
-                found.append((convert(data), member.name.rpartition("/")[2]))
+                if is_gzip(extension):
+                    data, name = unpacked(data, self._most), name[: -len(GZIP_SUFFIX)]
+                    self._span += len(data)
+                found.append((convert(data), name))
             except UnfitError as fault:
                 return f"{extension}: {fault}"
         self._keys.append(sample.key)
