@@ -64,6 +64,10 @@ KINDS = {
 DERIVED = {"height": "int32", "width": "int32", "orientation": "int8", "format": "utf8"}  # of images, version 1
 
 
+def has_names(column: dict) -> bool:
+    return column["kind"] == "label" or (column["kind"] == "value" and "label_table" in column)
+
+
 def number(value: object, most: int, what: str, layer: str = "manifest") -> int:
     need(type(value) is int and 0 <= value <= most, layer, f"{what} is {value!r}, not a number from 0 to {most}")
     return value
@@ -185,9 +189,10 @@ def head_end(large: list[Type], buffers: list[tuple[int, int]], body_bytes: int)
 
 
 class PureReader:
-    """One version of a dataset: `pin`, `manifest`, `classes` (label column -> names), `samples()` and `row()`.
+    """One version of a dataset: `pin`, `manifest`, `classes`, `samples()` and `row()`.
 
-    `ranges` has what was read so far: (name of the file, start, stop).
+    `classes` has the names of each column with a label table, `ranges` what was read so far: (name of the file, start,
+    stop).
     """
 
     def __init__(self, folder: Path, pin: str | None = None) -> None:
@@ -206,7 +211,7 @@ class PureReader:
             need("derived" in self.manifest, "format", "written before format 1 was settled; pack the dataset again")
             self._hashes()
             self._columns()
-            self.classes = {name: self._names(name) for name, one in self.columns.items() if one["kind"] == "label"}
+            self.classes = {name: self._names(name) for name, one in self.columns.items() if has_names(one)}
             for name, split in self.manifest["splits"].items():
                 self._sums(f"split {name}", split)
 
@@ -231,7 +236,7 @@ class PureReader:
         """Whatever is part of a file's name."""
         columns, splits = self.manifest["columns"], self.manifest["splits"].values()
         hashes = [self.manifest["schema"], *(ref["sha256"] for split in splits for ref in split["tables"])]
-        hashes += [column["label_table"] for column in columns if column["kind"] == "label"]
+        hashes += [column["label_table"] for column in columns if has_names(column)]
         tokens = [column["tokens"] for column in columns if column["kind"] == "tokens"]
         hashes += [one["tokenizer_table"] for one in tokens if "tokenizer_table" in one]
         hashes += [] if self.manifest["parent"] is None else [self.manifest["parent"]]
@@ -265,6 +270,9 @@ class PureReader:
                 kind = f"image {encoding.partition(':')[0]}"
             fits = kind not in KINDS or re.fullmatch(KINDS[kind], str(field)) is not None
             need(fits, "table", f"column {name} is of kind {kind}, its type {field}")
+            if kind == "value" and has_names(column):
+                listed = re.fullmatch(r"(large_)?list<int64>", str(field)) is not None
+                need(listed, "table", f"column {name} has a label table, its type is {field}")
             groups[group(kind, field)].append(name)
         order = [KEY, DIGEST, *groups[2], *groups[3], *self.derived, *groups[4]]
         need(names == order, "table", f"columns of shards in the order {names}, not {order}")
@@ -279,7 +287,7 @@ class PureReader:
         need(len(self.tokens) <= 1, "manifest", f"{len(self.tokens)} columns of kind tokens")
 
     def _names(self, column: str) -> list[str]:
-        """The classes of a label column."""
+        """The classes of a column with a label table."""
         with decoding("arrow", f"label table of {column}"):
             rows = table_rows(self._table(self.columns[column]["label_table"]), LABEL_TABLE)
         return [row["name"] for row in rows]
@@ -296,6 +304,8 @@ class PureReader:
             adds_up = split[key] == sum(ref[key] for ref in split["tables"])
             need(adds_up, "manifest", f"{key} of {where} are not those of its tables")
         for name, classes in self.classes.items():
+            if self.columns[name]["kind"] != "label":
+                continue
             counts, missing = split["labels"][name]["counts"], split["labels"][name]["missing"]
             numbers = [number(n, MOST_ROWS, f"counts of {name} in {where}") for n in (*counts, missing)]
             need(len(counts) == len(classes), "manifest", f"{len(counts)} counts of {name} in {where}, not one a class")

@@ -16,7 +16,7 @@ __all__ = ["HeadSample", "head"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeadSample:
-    """A sample: its row, its values by column, and the class names of label columns."""
+    """A sample: its row, its values by column, and the class names of the columns that have a label table."""
 
     row: int
     values: Mapping[str, Any]

@@ -35,7 +35,7 @@ _TOP_CLASSES = 20
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnFacts:
-    """A column as the manifest has it; `classes` is the number of names of a label column."""
+    """A column as the manifest has it; `classes` is the number of names that its label table has."""
 
     name: str
     kind: str
@@ -182,7 +182,7 @@ def inspect(
         derived=tuple(one.name for one in manifest.derived),
         splits=splits,
         chosen=chosen,
-        labels={name: _label_facts(name, known, [manifest.splits[s] for s in chosen]) for name, known in names.items()},
+        labels={name: _label_facts(name, names[name], [manifest.splits[s] for s in chosen]) for name in labels},
         media=media_facts(list(datasets.values()), manifest.columns, scan) if scan else {},
         first=tuple(
             _first_sample(one, row, names) for one in datasets.values() for row in range(min(samples, len(one)))

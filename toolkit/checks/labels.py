@@ -9,6 +9,7 @@ from toolkit.checks.arguments import split_of
 from toolkit.errors import NotFoundError, did_you_mean
 from toolkit.format.contents import read_classes
 from toolkit.format.pin import resolve
+from toolkit.format.schema import Kind
 
 __all__ = ["ClassBalance", "LabelBalance", "LabelReport", "inspect_labels"]
 
@@ -63,7 +64,9 @@ def inspect_labels(dataset: str | os.PathLike[str], *, split: str | None = None)
         )
     chosen = tuple(known) if split is None else (split,)
     columns = {}
-    for column, names in read_classes(version).items():
+    classes = read_classes(version)
+    for column in [one.name for one in version.manifest.columns if one.kind is Kind.LABEL]:
+        names = classes[column]
         counts = {name: known[name].labels[column] for name in chosen}
         columns[column] = _balance(
             names,

@@ -22,7 +22,7 @@ from toolkit.errors import CorruptShardError, NotFoundError, StorageError
 from toolkit.format.layout import column_layouts
 from toolkit.format.pin import resolve
 from toolkit.format.reader import ShardReader, read_failure
-from toolkit.format.schema import KEY, Kind
+from toolkit.format.schema import KEY, Column, Kind
 from toolkit.format.shard_frame import frame_fault
 from toolkit.format.values import DamagedValueError, read_rows
 from toolkit.loader.api import Dataset, open
@@ -148,18 +148,16 @@ def verify(
         bytes=total,
         seconds=time.monotonic() - started,
         findings=tuple(findings),
-        not_checked=tuple(
-            _not_checked(decode, [column.kind for column in version.manifest.columns], derived, full=full)
-        ),
+        not_checked=tuple(_not_checked(decode, version.manifest.columns, derived, full=full)),
     )
 
 
-def _not_checked(decode: bool, kinds: Sequence[Kind], derived: DerivedChecks, *, full: bool) -> list[str]:
+def _not_checked(decode: bool, columns: Sequence[Column], derived: DerivedChecks, *, full: bool) -> list[str]:
     """Say what a verification leaves out."""
-    left_out = []
+    left_out, kinds = [], [column.kind for column in columns]
     if not full:
         left_out.append("the bytes of every sample, their digests, and whether a key comes twice (--full)")
-        if Kind.LABEL in kinds:
+        if any(column.label_table is not None for column in columns):
             left_out.append("whether the labels are classes of their tables, and counted right (--full)")
         if Kind.TOKENS in kinds:
             left_out.append("whether the tokens are of the vocabulary (--full)")

@@ -56,15 +56,17 @@ class SampleChecks:
         keys: KeyLog,
         split: str,
     ) -> None:
-        """`classes`: how many each label column has."""
+        """`classes`: how many each column that has a label table has."""
         self._derived = derived
-        self._classes = classes
+        labels = [one.name for one in columns if one.kind is Kind.LABEL]
+        self._labelled = {name: classes[name] for name in labels}
+        self._lists = {name: count for name, count in classes.items() if name not in labels}
         self._tokens = next((one for one in columns if one.kind is Kind.TOKENS), None)
         self.keys = keys
         self._split = split
         self._lock = threading.Lock()
         self.rows = 0
-        self._labels = {name: Counter[int | None]() for name in classes}
+        self._labels = {name: Counter[int | None]() for name in labels}
 
     def look(self, records: pa.RecordBatch, first_row: int) -> Iterator[Fault]:
         """Count the rows, and yield what is wrong with them."""
@@ -73,8 +75,10 @@ class SampleChecks:
         for row, digest in enumerate(sample_digests(records)):
             if digest != packed[row]:
                 yield Fault(row, "its digest isn't the one that it was packed with")
-        for name, classes in self._classes.items():
+        for name, classes in self._labelled.items():
             yield from self._look_at_labels(name, classes, records.column(name))
+        for name, classes in self._lists.items():
+            yield from _look_at_lists(name, classes, records.column(name))
         if self._tokens is not None and self._tokens.tokens is not None:
             yield from _look_at_tokens(self._tokens.name, self._tokens.tokens, records.column(self._tokens.name))
         for row, what in self._derived.look(records):
@@ -106,6 +110,18 @@ class SampleChecks:
             self._labels[name][None] += int(np.count_nonzero(~there))
         for row in np.flatnonzero(strange).tolist():
             yield Fault(row, f"column {name} has the label {ids[row]}, and its label table {classes} names")
+
+
+def _look_at_lists(name: str, classes: int, lists: pa.Array) -> Iterator[Fault]:
+    ends = value_offsets(lists)
+    items = lists.values[int(ends[0]) : int(ends[-1])]
+    ids, there = numbers(items), valid_rows(items)
+    wrong = np.flatnonzero(~there | (ids < 0) | (ids >= classes))
+    rows, firsts = np.unique(np.searchsorted(ends - ends[0], wrong, side="right") - 1, return_index=True)
+    for row, place in zip(rows.tolist(), wrong[firsts].tolist(), strict=True):
+        what = f"the id {ids[place]}" if there[place] else "a null"
+        if lists[row].is_valid:
+            yield Fault(row, f"column {name} has {what} in its list, and its label table {classes} names")
 
 
 def _look_at_tokens(name: str, encoding: TokenEncoding, documents: pa.Array) -> Iterator[Fault]:

@@ -19,12 +19,15 @@ __all__ = ["read_classes", "read_index", "read_schema"]
 
 
 def read_classes(version: Version) -> dict[str, tuple[str, ...]]:
-    """Return the class names of every label column, in id order. Raises CorruptTableError, StorageError."""
+    """Return the class names of every column that has a label table, in id order.
+
+    Raises CorruptTableError, StorageError.
+    """
     classes = {}
     for column in version.manifest.columns:
-        if column.kind is Kind.LABEL and column.label_table is not None:
+        if column.kind in (Kind.LABEL, Kind.VALUE) and column.label_table is not None:
             names = parse_label_table(read_table(version, column.label_table), column.label_table)
-            for split, facts in version.manifest.splits.items():
+            for split, facts in version.manifest.splits.items() if column.kind is Kind.LABEL else ():
                 counted = len(facts.labels[column.name].counts)
                 if counted != len(names):
                     raise _contradiction(

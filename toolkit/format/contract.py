@@ -24,6 +24,7 @@ from toolkit.format.schema import (
     Derived,
     Kind,
     derived_type,
+    is_list_of_ids,
     is_own_name,
     is_scalar,
     stored_order,
@@ -70,7 +71,8 @@ def columns_fault(columns: Sequence[Column], derived: Sequence[Derived]) -> str 
 def _column_fault(column: Column) -> str | None:
     if column.kind is Kind.UNKNOWN:  # whatever else is said of it, it is read by its type
         return None
-    if (column.label_table is not None) != (column.kind is Kind.LABEL):
+    may, must = column.kind in (Kind.LABEL, Kind.VALUE), column.kind is Kind.LABEL
+    if must if column.label_table is None else not may:
         return f"a column of kind {column.kind.value} has {'a' if column.label_table else 'no'} label table"
     if column.tokens is not None and column.kind is not Kind.TOKENS:
         return f"a column of kind {column.kind.value} has no tokens"
@@ -105,7 +107,8 @@ def schema_fault(schema: pa.Schema, columns: Sequence[Column], derived: Sequence
     for column in columns:
         field = schema.field(column.name)
         if not _fits(column, field):
-            return f"column {column.name!r} is of kind {column.kind.value}, and its type {field.type}"
+            named = " with class names" if column.kind is Kind.VALUE else ""
+            return f"column {column.name!r} is of kind {column.kind.value}{named}, and its type {field.type}"
     for one in derived:
         known = derived_type(one, columns)
         if known is not None and schema.field(one.name).type != known:
@@ -122,6 +125,8 @@ def _fits(column: Column, field: pa.Field) -> bool:
     match column.kind:
         case Kind.LABEL:
             return bool(dtype == pa.int64())
+        case Kind.VALUE:
+            return column.label_table is None or is_list_of_ids(dtype)
         case Kind.TEXT:
             return dtype in _TEXT
         case Kind.SCALAR:

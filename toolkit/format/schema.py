@@ -28,6 +28,7 @@ __all__ = [
     "derived_of",
     "derived_type",
     "image_column",
+    "is_list_of_ids",
     "is_own_name",
     "is_scalar",
     "label_column",
@@ -71,7 +72,8 @@ class Column(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         arrow_type: str() of its Arrow type, for people; the schema table has the type itself.
         encoding: How a medium's or a tensor's bytes are stored: "keep" is the source's own bytes, "jpeg:<quality>" and
             "raw" are what ImageEncoding says, "npy" is a NumPy file.
-        label_table: sha256 of the table with the names of a label column; the row is the id.
+        label_table: sha256 of the table with the names of a label column, or of the ids in the lists of a column of
+            values; the row is the id.
         tokens: What the numbers of a tokens column mean.
     """
 
@@ -181,6 +183,12 @@ def is_scalar(dtype: pa.DataType) -> bool:
     return any(is_of_kind(dtype) for is_of_kind in (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean))
 
 
+def is_list_of_ids(dtype: pa.DataType) -> bool:
+    """Tell whether a column of values of that type can have a label table."""
+    is_list = pa.types.is_list(dtype) or pa.types.is_large_list(dtype)
+    return is_list and bool(dtype.value_type == pa.int64())
+
+
 def derived_of(columns: Sequence[Column]) -> tuple[Derived, ...]:
     """Return the derived columns that are written beside these, in the order of shards."""
     return tuple(
@@ -247,7 +255,8 @@ def arrow_schema(
     Args:
         columns: The dataset's columns, in the user's order.
         types: The stored Arrow type of each.
-        class_names: Names of each label column. Our own readers take them from the label table, never from here.
+        class_names: Names of each column that has a label table. Our own readers take them from that table, never from
+            here.
         derived: Derived columns, of those that are known here.
     """
     features: dict[str, object] = {
@@ -260,7 +269,9 @@ def arrow_schema(
         if form is not None and form.feature is not None:
             features[column.name] = {"_type": form.feature}
         elif column.kind is Kind.LABEL:
-            features[column.name] = {"names": list(class_names[column.name]), "_type": "ClassLabel"}
+            features[column.name] = _class_label(class_names[column.name])
+        elif column.name in class_names:
+            features[column.name] = _list_feature(types[column.name], _class_label(class_names[column.name]))
         else:
             features[column.name] = _feature(types[column.name])
     own = {
@@ -292,10 +303,8 @@ def _feature(dtype: pa.DataType) -> object:
         return {child.name: _feature(child.type) for child in dtype}
     if pa.types.is_fixed_size_list(dtype):
         return {"feature": _feature(dtype.value_type), "length": dtype.list_size, "_type": "List"}
-    if pa.types.is_list(dtype):
-        return {"feature": _feature(dtype.value_type), "_type": "List"}
-    if pa.types.is_large_list(dtype):
-        return {"feature": _feature(dtype.value_type), "_type": "LargeList"}
+    if pa.types.is_list(dtype) or pa.types.is_large_list(dtype):
+        return _list_feature(dtype, _feature(dtype.value_type))
     names = {
         "double": "float64",
         "float": "float32",
@@ -304,6 +313,14 @@ def _feature(dtype: pa.DataType) -> object:
         "date64[ms]": "date64",
     }
     return _value_feature(names.get(str(dtype), str(dtype)))
+
+
+def _list_feature(dtype: pa.DataType, item: object) -> object:
+    return {"feature": item, "_type": "LargeList" if pa.types.is_large_list(dtype) else "List"}
+
+
+def _class_label(names: Sequence[str]) -> object:
+    return {"names": list(names), "_type": "ClassLabel"}
 
 
 def _value_feature(dtype: str) -> dict[str, str]:

@@ -15,7 +15,7 @@ from toolkit.format.layout import batch_shape, column_layouts
 from toolkit.format.manifest import LabelCounts, Split, unknown_part
 from toolkit.format.pin import read_manifest, resolve
 from toolkit.format.reader import ShardReader, read_failure
-from toolkit.format.schema import KEY, Column, Derived, TokenEncoding, derived_of
+from toolkit.format.schema import KEY, Column, Derived, Kind, TokenEncoding, derived_of
 from toolkit.format.values import DamagedValueError, read_rows
 from toolkit.sources.base import Survey
 from toolkit.storage.scratch import written
@@ -66,6 +66,15 @@ class Base:
             joined[column] = (*known, *new)
         return joined
 
+    def check_classes(self, survey: Survey, joined: Mapping[str, tuple[str, ...]]) -> None:
+        """Raise UsageError unless the survey, made anew with names of `joined`, has all of them."""
+        for column, names in survey.classes.items():
+            if names != joined[column]:
+                raise UsageError(
+                    f"the classes of {column!r} have other ids in the input than in the dataset, and a source takes "
+                    "the names of one column only: write the input with the classes of the dataset in its order"
+                )
+
     def check_columns(self, survey: Survey) -> None:
         """Raise UsageError when the input's columns, or what is derived of them, are not those of the dataset."""
         encodings = {one.name: one.tokens for one in self.manifest.columns}
@@ -76,8 +85,8 @@ class Base:
                     f"{_tokens_text(one.tokens)} in the input: its ids would mean other things. Append with the "
                     "tokenizer and end-of-text token of the dataset, or pack a dataset of its own"
                 )
-        mine = {one.name: _facts(one, self.schema.field(one.name).type) for one in self.manifest.columns}
-        theirs = {one.name: _facts(one, survey.types[one.name]) for one in survey.columns}
+        mine = {one.name: _facts(one, self.schema.field(one.name).type, self.classes) for one in self.manifest.columns}
+        theirs = {one.name: _facts(one, survey.types[one.name], survey.classes) for one in survey.columns}
         for name in [*mine, *theirs]:
             if mine.get(name) != theirs.get(name):
                 raise UsageError(
@@ -181,12 +190,11 @@ def _field_text(field: pa.Field) -> str:
     return f"{field.type}, {'null where a value is missing' if field.nullable else 'never null'},"
 
 
-def _facts(column: Column, dtype: pa.DataType) -> tuple[str, str, str | None]:
-    return column.kind.value, str(dtype), column.encoding
+def _facts(column: Column, dtype: pa.DataType, classes: Mapping[str, object]) -> tuple[str, ...]:
+    """Return the kind of a column, and what both must have alike besides."""
+    names = "with class names" if column.name in classes and column.kind is Kind.VALUE else None
+    return tuple(one for one in (column.kind.value, str(dtype), column.encoding, names) if one is not None)
 
 
-def _column_text(column: tuple[str, str, str | None] | None) -> str:
-    if column is None:
-        return "missing"
-    kind, dtype, encoding = column
-    return f"{kind} ({dtype})" if encoding is None else f"{kind} ({dtype}, {encoding})"
+def _column_text(facts: tuple[str, ...] | None) -> str:
+    return "missing" if facts is None else f"{facts[0]} ({', '.join(facts[1:])})"

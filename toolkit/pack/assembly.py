@@ -43,7 +43,7 @@ def _split(results: Sequence[SliceResult], survey: Survey, transaction: Transact
     """Write the split's shard tables; add up what is in them."""
     records = [record for result in results for record in result.records]
     labels = {}
-    for column, names in survey.classes.items():
+    for column, names in survey.counted.items():
         counter: Counter[int | None] = Counter()
         for result in results:
             counter.update(dict(result.labels[column]))

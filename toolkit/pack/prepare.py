@@ -8,8 +8,8 @@ import msgspec
 import pyarrow as pa
 
 from toolkit.errors import NotFoundError, UsageError
-from toolkit.format.contract import columns_fault
-from toolkit.format.schema import Column, Derived, Kind, arrow_schema, derived_of
+from toolkit.format.contract import columns_fault, schema_fault
+from toolkit.format.schema import Column, Derived, arrow_schema, derived_of
 from toolkit.format.tables import encode_label_table, sha256
 from toolkit.pack.append import Base
 from toolkit.pack.committed import Committed
@@ -80,10 +80,10 @@ def prepare(
     survey = shaper.survey
     columns = _with_label_tables(survey)
     derived = derived_of(columns)
-    fault = columns_fault(columns, derived)
+    schema = arrow_schema(columns, survey.types, survey.classes, derived)
+    fault = columns_fault(columns, derived) or schema_fault(schema, columns, derived)
     if fault is not None:
         raise UsageError(f"these columns can't be packed: {fault}")
-    schema = arrow_schema(columns, survey.types, survey.classes, derived)
     if base is not None:
         base.check_schema(schema)
     options = _shaping_options(job, survey, kind)
@@ -151,13 +151,14 @@ def _surveyed(job: PackJob, base: Base | None, given: Source | None) -> tuple[st
         if joined != shaper.survey.classes:
             _, source = make_source(kind, replace(options, classes=next(iter(joined.values()))))
             shaper = make_shaper(job, source)
+            base.check_classes(shaper.survey, joined)
     return kind, shaper
 
 
 def _with_label_tables(survey: Survey) -> tuple[Column, ...]:
     return tuple(
         msgspec.structs.replace(column, label_table=sha256(encode_label_table(survey.classes[column.name])))
-        if column.kind is Kind.LABEL
+        if column.name in survey.classes
         else column
         for column in survey.columns
     )

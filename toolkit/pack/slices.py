@@ -114,7 +114,7 @@ class SlicePacker:
         renames = self._renames_of(part)
         shards = _RollingShards(self._folder, part, self._schema, self._shard_bytes)
         rejects: list[Reject] = []
-        labels: dict[str, Counter[int | None]] = {name: Counter() for name in self._source.survey.classes}
+        labels: dict[str, Counter[int | None]] = {name: Counter() for name in self._source.survey.counted}
         try:
             for rows in self._source.rows(part):
                 if self.cancelled.is_set():

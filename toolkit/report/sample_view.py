@@ -14,7 +14,7 @@ def sample_document(sample: Mapping[str, Any], class_names: Mapping[str, tuple[s
     document = {}
     for column, value in sample.items():
         if column in class_names and value is not None:
-            document[column] = {"id": value, "name": class_name(class_names[column], value)}
+            document[column] = _named(value, class_names[column])
         else:
             document[column] = _plain(value)
     return document
@@ -23,6 +23,13 @@ def sample_document(sample: Mapping[str, Any], class_names: Mapping[str, tuple[s
 def class_name(names: Sequence[str], label: int) -> str | None:
     """Return the name of a class, or None when there is no such class."""
     return names[label] if 0 <= label < len(names) else None
+
+
+def _named(value: Any, names: Sequence[str]) -> Any:
+    """Return an id, or each of a list of ids, with its name."""
+    if isinstance(value, int):
+        return {"id": value, "name": class_name(names, value)}
+    return [None if one is None else _named(one, names) for one in value]
 
 
 def _plain(value: Any) -> Any:

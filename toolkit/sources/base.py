@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from toolkit.format.schema import KEY, Column
+from toolkit.format.schema import KEY, Column, Kind
 from toolkit.sources.options import LARGEST_VALUE
 from toolkit.sources.reject import Reject
 
@@ -64,7 +64,7 @@ class Survey:
     Attributes:
         columns: The columns in order; label columns without their label table yet.
         types: Stored Arrow type of each column.
-        classes: Names of each label column, in id order.
+        classes: Names of each label column, and of the ids in columns of lists that name them, in id order.
         splits: Names in order, each once; a split may have no slices.
         slices: In order of split, as in `splits`, and of number.
         skipped: How much was passed over on purpose, by reason; a reason may be told with 0. Words for reasons stand
@@ -92,6 +92,11 @@ class Survey:
     tables: tuple[bytes, ...] = ()
     left_out: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+
+    @property
+    def counted(self) -> dict[str, tuple[str, ...]]:
+        """Class names of the columns whose classes a manifest counts: those of labels, one a sample."""
+        return {one.name: self.classes[one.name] for one in self.columns if one.kind is Kind.LABEL}
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,7 @@ def _check_alike(first: Dataset, other: Dataset) -> None:
         ("store the columns", first.schema.names, other.schema.names),
         ("store the types", [str(t) for t in first.schema.types], [str(t) for t in other.schema.types]),
         ("have the kinds", [c.kind.value for c in first.columns], [c.kind.value for c in other.columns]),
+        ("have class names in the columns", sorted(first.class_names), sorted(other.class_names)),
         ("have the derived columns", _derived(first), _derived(other)),
     ):
         if mine != theirs:

@@ -131,14 +131,15 @@ class Dataset:
 
     @property
     def classes(self) -> tuple[str, ...] | None:
-        """Names of the label column's ids, or None without one.
+        """Names of the label column's ids; without one, of those in the column of lists that names them; else None.
 
         Raises:
-            UsageError: There are several label columns.
+            UsageError: There are several such columns.
         """
-        labels = [column.name for column in self._columns if column.kind is Kind.LABEL]
+        named = [column for column in self._columns if column.name in self.stored.classes]
+        labels = [column.name for column in named if column.kind is Kind.LABEL] or [column.name for column in named]
         if len(labels) > 1:
-            raise UsageError(f"several label columns ({', '.join(labels)}): read the classes of each from the manifest")
+            raise UsageError(f"several columns of classes ({', '.join(labels)}): class_names has those of each")
         return self.stored.classes[labels[0]] if labels else None
 
     @property
@@ -163,7 +164,7 @@ class Dataset:
 
     @property
     def class_names(self) -> Mapping[str, tuple[str, ...]]:
-        """Class names of every label column, in id order."""
+        """Class names of every column that has a label table, in id order."""
         return self.stored.classes
 
     def read_table(self, digest: str) -> bytes:
