@@ -45,6 +45,8 @@ OTHERS: dict[str, Any] = {
     "follow_links": True,
     "max_value_bytes": 1 << 20,
     "missing": Missing.SKIP,
+    "image_column": ("x",),
+    "root": ".",
     "tfrecord_raw": True,
     "verify_images": VerifyImages.OFF,
     "shuffle_seed": 1,
@@ -69,10 +71,12 @@ class SourceContract:
     Attributes:
         kind: What --source-kind is given.
         largest: Bytes that a slice may take, so that good() is cut into several.
+        beside: How files end that lie beside the inputs and are none, as the pictures that a table names.
     """
 
     kind: str
     largest = 1 << 12
+    beside: tuple[str, ...] = ()
 
     def good(self, root: Path) -> Path:
         """Write a folder of at least 20 samples, none of them bad, in several files; return it."""
@@ -86,6 +90,11 @@ class SourceContract:
         """Put a file into an input that isn't of this kind, and return its name."""
         (folder / "stranger.bin").write_bytes(b"of no kind")
         return "stranger.bin"
+
+    def inputs(self, folder: Path) -> list[Path]:
+        """The files below the folder that good() returned that are of this kind."""
+        files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+        return [path for path in files if not path.name.endswith(self.beside)]
 
     @property
     def spec(self) -> SourceSpec:
@@ -108,7 +117,7 @@ class SourceContract:
     def test_inputs_are_known_for_what_they_are(self, tmp_path: Path) -> None:
         folder = self.good(tmp_path)
         assert find_kind([str(folder)]) == self.kind
-        files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+        files = self.inputs(folder)
         assert all(self.spec.looks_like(str(path)) for path in files)
         if not self.spec.is_folder:
             assert find_kind([str(files[0])]) == self.kind

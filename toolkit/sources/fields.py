@@ -13,7 +13,7 @@ from toolkit.format.media import stored_medium
 from toolkit.format.schema import Column, Kind, is_own_name, label_column, medium_column, stored_type
 from toolkit.sources.options import SourceOptions
 
-__all__ = ["Chosen", "Field", "check_fields", "choose_fields", "make_column"]
+__all__ = ["Chosen", "Field", "check_fields", "check_known", "choose_fields", "make_column"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ def check_fields(options: SourceOptions) -> None:
         raise UsageError("--map says which columns there are already: leave --columns out")
     if options.map is not None:
         columns = [*options.map]
-        _known(options.kind, options.map, "--kind", "--map")
+        check_known(options.kind, options.map, "--kind", "--map")
     elif options.columns is not None:
         twice = _repeated(options.columns)
         if twice is not None:
@@ -64,13 +64,13 @@ def choose_fields(fields: Mapping[str, Field], options: SourceOptions) -> list[C
         UsageError: An option names a field or column that isn't there, or two columns would have one name.
     """
     wanted = _wanted(fields, options)
-    _known(options.rename, fields, "--rename")
+    check_known(options.rename, fields, "--rename")
     if options.key is not None:
-        _known([options.key], fields, "--key")
+        check_known([options.key], fields, "--key")
     names = [options.rename.get(name, name) if column is None else column for name, column in wanted]
     _check_names(names)
     columns = {column: field for column, (field, _) in zip(names, wanted, strict=True)}
-    _known(options.kind, columns, "--kind")
+    check_known(options.kind, columns, "--kind")
     return [
         Chosen(name, column, options.kind.get(column, fields[name].kind), fields[name].type)
         for column, name in columns.items()
@@ -109,10 +109,10 @@ def make_column(name: str, kind: Kind, dtype: pa.DataType) -> tuple[Column, pa.D
 def _wanted(fields: Mapping[str, Field], options: SourceOptions) -> list[tuple[str, str | None]]:
     """Return (field, column or None for its own name)."""
     if options.map is not None:
-        _known(options.map.values(), fields, "--map")
+        check_known(options.map.values(), fields, "--map")
         return [(field, column) for column, field in options.map.items()]
     if options.columns is not None:
-        _known(options.columns, fields, "--columns")
+        check_known(options.columns, fields, "--columns")
         return [(field, None) for field in options.columns]
     return [(field, None) for field in fields if field != options.key]
 
@@ -133,7 +133,8 @@ def _repeated(names: Sequence[str]) -> str | None:
     return next((name for name, times in Counter(names).items() if times > 1), None)
 
 
-def _known(names: Iterable[str], known: Mapping[str, object], flag: str, of: str = "the input") -> None:
+def check_known(names: Iterable[str], known: Mapping[str, object], flag: str, of: str = "the input") -> None:
+    """Raise UsageError when an option names something that isn't there."""
     for name in names:
         if name not in known:
             raise UsageError(

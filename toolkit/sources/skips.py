@@ -22,8 +22,10 @@ WORDS = {
     "excluded": ("file left out by --include or --exclude", "files left out by --include or --exclude"),
     "hidden": ("hidden name", "hidden names"),
     "loops": ("link back to a folder above", "links back to a folder above"),
+    "missing_files": ("row without its file", "rows without their files"),
     "not_regular": ("pipe, socket or device", "pipes, sockets and devices"),
     "other_kinds": ("file of another kind", "files of other kinds"),
+    "unlisted": ("file that no row names", "files that no row names"),
 }
 """Reasons that kinds of sources share, in words: one, and many of them. Further ones stand in a kind's SourceSpec."""
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from toolkit.format.kinds import Kind
 from toolkit.sources.files import InputFile
+from toolkit.sources.names import printable
 from toolkit.sources.reject import Reject
 
 __all__ = ["Table", "TableFacts"]
@@ -30,6 +31,7 @@ class TableFacts:
             row has the file's bytes in such a field's place.
         key: The field that keys are made of, unless --key names another: of a field of files, the path. Without one,
             keys are the input's name and the row, as in "part-0.csv#12".
+        counts_unlisted: The folders of `files` are there for this input: media in them that no row names are told.
         options: What shaped the values, by name, as JSON has it; it becomes part of the pin.
     """
 
@@ -37,6 +39,7 @@ class TableFacts:
     classes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
     key: str | None = None
+    counts_unlisted: bool = False
     options: Mapping[str, object] = field(default_factory=dict)
 
 
@@ -57,6 +60,15 @@ class Table(ABC):
     facts: TableFacts
     rejects: Sequence[Reject] = ()
 
+    def __eq__(self, other: object) -> bool:
+        """Tell whether the other table gives the same rows of the same input."""
+        if not isinstance(other, Table):
+            return NotImplemented
+        return self._identity == other._identity
+
+    def __hash__(self) -> int:
+        return hash(self.file)
+
     @abstractmethod
     def read(self, fields: Sequence[str], first: int, count: int) -> Iterator[pa.RecordBatch]:
         """Yield the rows of pieces `first` to `first + count`, in order, in batches of some MiB, with these fields.
@@ -70,6 +82,24 @@ class Table(ABC):
     def fingerprint(self, first: int, count: int) -> str:
         """Return a text that differs when the rows of these pieces do: by the file's state, or by a hash of them."""
 
+    def narrowed(self, fields: Sequence[str]) -> Table:
+        """Return the table for reading these fields only: its pieces may take fewer bytes then."""
+        return self
+
     def place(self, row: int) -> str:
         """Return where a row stands, for people: "FILE, row 12"; a kind that knows lines says the line."""
         return f"{self.file.path}, row {row}"
+
+    @property
+    def _identity(self) -> tuple[object, ...]:
+        return self.file, self.schema, self.facts, self.fingerprint(0, len(self.pieces)), tuple(self.rejects)
+
+    @property
+    def rows(self) -> int:
+        """Rows of all pieces."""
+        return sum(rows for rows, _ in self.pieces)
+
+    @property
+    def shown(self) -> str:
+        """The path, for messages."""
+        return repr(printable(self.file.path))

@@ -1,0 +1,241 @@
+"""A source of tables: a subclass says which tables an input has, and everything else happens here.
+
+The survey reads no more of the tables than it must: fields of paths, whose files are looked at, texts that become
+class names, and a first value that tells a kind.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, cast
+
+import numpy as np
+import pyarrow as pa
+
+from toolkit.errors import SourceError, UsageError
+from toolkit.format.arrays import bool_array, to_array
+from toolkit.format.schema import Kind
+from toolkit.sources.base import PIECE_BYTES, Rows, Slice, Source, Survey, rows_schema
+from toolkit.sources.labels import check_label_options
+from toolkit.sources.names import printable
+from toolkit.sources.options import LabelMode, Missing, SourceOptions
+from toolkit.sources.places import not_found
+from toolkit.sources.reject import Reject
+from toolkit.sources.skips import FILE_REASONS, Skips
+from toolkit.sources.tables.cut import TablePart, cut, runs
+from toolkit.sources.tables.paths import GOOD, MISSING, NO_PATH, Files, Root, UnsafePathError, load, relative, why
+from toolkit.sources.tables.plan import Plan, check_alike, file_fields, make_plan
+from toolkit.sources.tables.rows import LoadedFiles, RowMaker
+from toolkit.sources.tables.scan import Listed, paths_of, scan, tell_unlisted
+from toolkit.sources.tables.table import Table
+
+__all__ = ["TableSource"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _TableSurvey(Survey):
+    plan: Plan
+    tables_read: tuple[Table, ...]
+
+
+class TableSource(Source):
+    """Reads an input that is tables.
+
+    Attributes:
+        kind: The name of the kind, for messages.
+        reasons: For what a survey passes something over, told with 0 if nothing comes of it.
+    """
+
+    kind: ClassVar[str]
+    reasons: ClassVar[tuple[str, ...]] = FILE_REASONS
+
+    def __init__(self, options: SourceOptions) -> None:
+        """Raises UsageError: options contradict each other."""
+        if options.label_mode is LabelMode.IMAGEFOLDER:
+            raise UsageError(f"--label-mode imagefolder means nothing for a source of kind {self.kind}: leave it out")
+        check_label_options(options.label_mode, require_labels=options.require_labels, classes=options.classes)
+        self.options = options
+
+    @abstractmethod
+    def tables(self, skips: Skips) -> Mapping[str, Sequence[Table]]:
+        """Return the tables of each split, in order; a split may have none. Called once.
+
+        --split is the subclass's business: see toolkit.sources.files.group_by_split(). So are --include, --exclude and
+        --follow-links for the files of the tables themselves. --limit isn't.
+
+        Args:
+            skips: Where to note what is passed over.
+
+        Raises:
+            NotFoundError, SourceError, UsageError, StorageError: As Source.survey().
+        """
+
+    def all_tables(self, splits: Mapping[str, Sequence[Table]]) -> Sequence[Table]:
+        """Return the tables that decide about columns and classes: those of all splits, packed or not."""
+        return [table for tables in splits.values() for table in tables]
+
+    def shaping_options(self, plan: Plan) -> dict[str, object]:
+        """Return what is said of the options in the survey: by default those that are given."""
+        options = self.options
+        given: dict[str, object] = {
+            "classes_given": options.classes is not None,
+            "exclude": [printable(pattern) for pattern in options.exclude],
+            "include": [printable(pattern) for pattern in options.include],
+            "key": options.key,
+            "label_mode": None if options.label_mode is LabelMode.AUTO else options.label_mode.value,
+            "limit": options.limit,
+            "missing": None if options.missing is Missing.ERROR else options.missing.value,
+            "require_labels": options.require_labels,
+            "split": options.split,
+        }
+        fields = {column.column.name: column.field for column in plan.columns}
+        return {"fields": fields, **{name: value for name, value in given.items() if value}, **self.path_options(plan)}
+
+    def path_options(self, plan: Plan) -> dict[str, object]:
+        """Return what is said of options about paths."""
+        return {} if self.options.image_column is None else {"image_column": list(self.options.image_column)}
+
+    def survey(self) -> Survey:
+        """Find tables, columns, classes and files."""
+        options = self.options
+        skips = Skips(self.reasons)
+        splits = self.tables(skips)
+        tables = self.all_tables(splits)
+        if not tables:
+            raise SourceError(f"no table in {', '.join(map(repr, options.paths))}: nothing would be packed")
+        for table in tables:
+            if not table.rows and not table.rejects:
+                skips.add("empty", table.file.name)
+        first = next((table for table in tables if table.rows), tables[0])
+        if options.map is None and options.columns is None:
+            check_alike(first, tables, None)
+        files = file_fields(first, options)
+        plan = make_plan(first, tables, files, options)
+        check_alike(first, tables, plan.fields)
+        read = [table.narrowed(plan.fields) for members in splits.values() for table in members]
+        roots = [self._roots(table, plan.files) for table in read]
+        whole = options.limit is None and len(read) == len(tables)
+        counts = whole and (options.root is not None or first.facts.counts_unlisted)
+        listed = {root.folder: Listed() for of in roots for root in of.values()} if counts else {}
+        slices: list[Slice] = []
+        at = 0
+        for split, members in splits.items():
+            number, left = 0, options.limit
+            for index in range(at, at + len(members)):
+                table = read[index]
+                rows = table.rows if left is None else min(left, table.rows)
+                found = scan(table, rows, plan, roots[index], skips, listed)
+                parts = list(cut(split, number, index, table, found, options.slice_bytes, options.max_value_bytes))
+                slices += parts
+                number += len(parts)
+                left = None if left is None else left - rows
+            at += len(members)
+        warnings = tell_unlisted(listed, options, skips)
+        return _TableSurvey(
+            columns=tuple(column.column for column in plan.columns),
+            types={column.column.name: column.type for column in plan.columns},
+            classes={c.column.name: c.classes for c in plan.columns if c.column.kind is Kind.LABEL},
+            splits=tuple(splits),
+            slices=tuple(slices),
+            skipped=skips.counts,
+            skipped_names=skips.names,
+            rejects=tuple(reject for table in read for reject in table.rejects),
+            options={**self.shaping_options(plan), **first.facts.options},
+            warnings=warnings,
+            plan=plan,
+            tables_read=tuple(read),
+        )
+
+    def read(self, survey: Survey, part: Slice) -> Iterator[Rows]:
+        """Read the slice's rows, and the files that they name."""
+        if not isinstance(survey, _TableSurvey):
+            raise TypeError("the survey is of another source")
+        payload = cast(TablePart, part.payload)
+        table = survey.tables_read[payload.table]
+        maker = RowMaker(survey.plan, rows_schema(survey), table)
+        pending: list[pa.RecordBatch] = []
+        rejects: list[Reject] = []
+        waiting = told = done = 0
+        for batch, files, numbers in self._pieces(table, survey.plan, payload):
+            loaded = {name: self._load(batch.column(name), of) for name, of in files.items()}
+            made, found = maker.make(batch, numbers, loaded)
+            if pending and waiting + made.nbytes > PIECE_BYTES:
+                read = part.bytes * done // payload.rows
+                yield Rows(pa.concat_batches(pending), tuple(rejects), read - told)
+                pending, rejects, waiting, told = [], [], 0, read
+            pending.append(made)
+            rejects += found
+            waiting += made.nbytes
+            done = int(numbers[-1]) + 1 - payload.row
+        if pending:
+            yield Rows(pa.concat_batches(pending), tuple(rejects), part.bytes - told)
+
+    def place(self, part: Slice, key: str) -> str:
+        """Return the path of the slice's table."""
+        return printable(os.path.abspath(cast(TablePart, part.payload).path))
+
+    def _roots(self, table: Table, files: Sequence[str]) -> dict[str, Root]:
+        """Return the folder of each field of paths: --root, the one that the table says, or its own."""
+        options = self.options
+        own = os.path.dirname(os.path.abspath(table.file.path))
+        folders = {name: options.root or table.facts.files.get(name, own) for name in files}
+        made = {folder: _root(folder, follow_links=options.follow_links) for folder in folders.values()}
+        return {name: made[folder] for name, folder in folders.items()}
+
+    def _pieces(
+        self, table: Table, plan: Plan, part: TablePart
+    ) -> Iterator[tuple[pa.RecordBatch, dict[str, Files], np.ndarray]]:
+        """Yield the rows of a slice that aren't passed over, so many at a time that their files fill a piece."""
+        before, left, row = part.start, part.rows, part.row
+        dropped = np.frombuffer(part.dropped, np.bool_) if part.dropped else None
+        for batch in table.read(plan.fields, part.first, part.count):
+            skipped = min(before, batch.num_rows)
+            before -= skipped
+            batch = batch.slice(skipped, left)
+            left -= batch.num_rows
+            at = row - part.row
+            here = slice(at, at + batch.num_rows)
+            files = {name: of[here] for name, of in part.files}
+            numbers = np.arange(row, row + batch.num_rows, dtype=np.int64)
+            row += batch.num_rows
+            if dropped is not None:
+                kept = ~dropped[here]
+                batch, numbers = batch.filter(bool_array(kept)), numbers[kept]
+                files = {name: of[kept] for name, of in files.items()}
+            if not batch.num_rows:
+                continue
+            spans = runs(list(files.values()), self.options.max_value_bytes) if files else [(0, batch.num_rows)]
+            for start, stop in spans:
+                span = slice(start, stop)
+                yield batch.slice(start, stop - start), {name: of[span] for name, of in files.items()}, numbers[span]
+            if not left:
+                break
+        if left:
+            raise SourceError(f"{table.shown} has fewer rows than before: pack again when nothing writes to it")
+
+    def _load(self, array: pa.Array, files: Files) -> LoadedFiles:
+        """Read the files behind some rows' paths."""
+        texts = paths_of(array)
+        paths: list[str | None] = []
+        reasons: dict[int, str] = {}
+        nothing = () if self.options.missing is not Missing.NULL else (MISSING, NO_PATH)
+        for i, (text, code) in enumerate(zip(texts, files.codes.tolist(), strict=True)):
+            try:
+                paths.append(None if text is None else relative(text))
+            except UnsafePathError:
+                paths.append(None)
+            if code != GOOD and code not in nothing:
+                reasons[i] = why(code, text)
+        payloads, unread = load(paths, files, self.options.max_value_bytes)
+        return LoadedFiles(to_array(paths, pa.string()), payloads, {**reasons, **unread})
+
+
+def _root(folder: str, *, follow_links: bool) -> Root:
+    if not os.path.isdir(folder):
+        if os.path.exists(folder):
+            raise UsageError(f"{folder!r} is a file; --root is the folder that paths are below")
+        raise not_found(folder, "folder")
+    return Root(folder, follow_links=follow_links)
