@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from toolkit.errors import SourceError, UsageError
 from toolkit.format.media import StoredForm, stored_medium
-from toolkit.format.schema import Column, Kind
+from toolkit.format.schema import Column, Kind, is_list_of_ids
 from toolkit.pipelines.media import media
 from toolkit.sources.classes import check_class_names
 from toolkit.sources.fields import Chosen, Field, check_known, choose_fields, make_column
@@ -142,20 +142,20 @@ def make_plan(first: Table, tables: Sequence[Table], files: Sequence[str], optio
         raise UsageError(
             f"--kind {labels[0].column}=label asks for labels and --label-mode none for none: leave one out"
         )
-    given = _takes_given_classes(labels, facts.classes, options)
+    listed = [one for one in chosen if one.kind is Kind.VALUE and is_list_of_ids(one.type)]
+    named = [*labels, *(one for one in listed if one.field in facts.classes)]
+    given = _takes_given_classes(named, facts.classes, options)
     columns = []
     for one in chosen:
         column, dtype = _make_column(one)
         ids = facts.classes.get(one.field)
         if ids is not None:
             check_class_names(ids, where=f"class names of column {one.field!r} in {first.shown}", unit="id", first=0)
-        if one.kind is Kind.LABEL:
+        if one in named:
             names = options.classes if one is given and options.classes else ids
             if names is None:
                 names = _found_classes(one, tables)
             columns.append(PlannedColumn(one.field, column, dtype, names, ids))
-        elif one.kind is Kind.VALUE and ids is not None and _holds_ids(dtype):
-            columns.append(PlannedColumn(one.field, column, dtype, ids, ids))
         else:
             columns.append(PlannedColumn(one.field, column, dtype))
     return Plan(
@@ -271,15 +271,19 @@ def _held_by_first(table: Table, name: str) -> Kind | None:
 
 
 def _takes_given_classes(
-    labels: Sequence[Chosen], said: Mapping[str, tuple[str, ...]], options: SourceOptions
+    named: Sequence[Chosen], said: Mapping[str, tuple[str, ...]], options: SourceOptions
 ) -> Chosen | None:
-    """Return the label column that --classes is about: the one that says no names itself, or the only one."""
-    if not labels and (options.classes is not None or options.require_labels):
+    """Return the column that --classes is about: the label that says no names itself, the only label, or the only one.
+
+    `named` are those that have class names: labels, then lists of ids.
+    """
+    labels = [one for one in named if one.kind is Kind.LABEL]
+    if (options.require_labels and not labels) or (options.classes is not None and not named):
         flag = "--classes" if options.classes is not None else "--require-labels"
         raise UsageError(f"{flag}: no column is a label. Say which one is: --kind COLUMN=label")
     if options.classes is None:
         return None
-    nameless = [one for one in labels if one.field not in said] or labels
+    nameless = [one for one in labels if one.field not in said] or labels or named
     if len(nameless) > 1:
         names = ", ".join(one.column for one in nameless)
         raise UsageError(f"--classes can be about any of the label columns {names}: make only one of them a label")
@@ -323,12 +327,6 @@ def _is_text(dtype: pa.DataType) -> bool:
 
 def _is_int(dtype: pa.DataType) -> bool:
     return bool(pa.types.is_integer(dtype))
-
-
-def _holds_ids(dtype: pa.DataType) -> bool:
-    """Tell whether values are lists of integers, at any depth."""
-    is_list = pa.types.is_list(dtype) or pa.types.is_large_list(dtype) or pa.types.is_fixed_size_list(dtype)
-    return is_list and (_is_int(dtype.value_type) or _holds_ids(dtype.value_type))
 
 
 def _is_like(dtype: pa.DataType, form: StoredForm) -> bool:

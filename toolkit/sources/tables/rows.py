@@ -136,8 +136,7 @@ def _convert(
         case Kind.TENSOR:
             made = _tensors(array, column.field, reasons)
         case Kind.VALUE if column.classes:
-            made = array
-            _note(reasons, _outside(array, len(column.classes)), _not_an_id(column))
+            made = _listed_ids(array, column, reasons)
         case Kind.TEXT | Kind.JSON if files is not None:
             made = array.view(pa.string())  # UTF-8 or not is found out below
         case _:
@@ -235,22 +234,31 @@ def _base_names(paths: pa.Array) -> pa.Array:
     return pc.replace_substring_regex(paths, r"(?s)^.*/", "")
 
 
-def _outside(array: pa.Array, count: int) -> NDArray[np.bool_]:
-    """Tell which lists hold something that is none of the ids 0 to `count` - 1, at any depth."""
-    bad = np.zeros(len(array), np.bool_)
-    rows = np.flatnonzero(valid_rows(array))
-    items = array.take(to_array(rows.tolist(), pa.int64()))
-    while not pa.types.is_integer(items.type):
-        rows = rows[numbers(pc.list_parent_indices(items))]
-        items = items.flatten()
-    rows, items = rows[valid_rows(items)], items.drop_null()
-    found = numbers(items)
-    bad[rows[(found < 0) | (found >= count)]] = True
-    return bad
-
-
-def _not_an_id(column: PlannedColumn) -> str:
-    return f"column {column.field!r}: an id is none of 0 to {len(column.classes) - 1}"
+def _listed_ids(array: pa.Array, column: PlannedColumn, reasons: _Reasons) -> pa.Array:
+    """Return lists of ids as the classes have them."""
+    ids = column.ids or column.classes
+    rows = np.repeat(np.arange(len(array)), pc.list_value_length(array).fill_null(0).to_numpy(zero_copy_only=False))
+    items = array.flatten()
+    there, found = valid_rows(items), numbers(items)
+    outside = there & ((found < 0) | (found >= len(ids)))
+    for i in np.flatnonzero(outside).tolist():
+        reasons.setdefault(int(rows[i]), f"column {column.field!r}: {found[i]} is none of the ids 0 to {len(ids) - 1}")
+    if ids == column.classes:
+        return array
+    place = {name: i for i, name in enumerate(column.classes)}
+    table = np.array([place.get(name, -1) for name in ids], np.int64)
+    good = there & ~outside
+    moved = table[np.where(good, found, 0)]
+    hints: dict[str, str] = {}
+    for i in np.flatnonzero(good & (moved < 0)).tolist():
+        reasons.setdefault(int(rows[i]), _unknown_class(ids[found[i]], column, hints))
+    values = pa.Array.from_buffers(pa.int64(), len(moved), [bits_buffer(there), pa.py_buffer(moved)])
+    ends = np.cumsum(np.bincount(rows, minlength=len(array)))
+    offsets = np.concatenate((np.zeros(1, np.int64), ends))
+    if pa.types.is_list(array.type):
+        offsets = offsets.astype(np.int32)
+    buffers = [bits_buffer(valid_rows(array)), pa.py_buffer(offsets)]
+    return pa.Array.from_buffers(array.type, len(array), buffers, children=[values])
 
 
 def _tensors(array: pa.Array, field: str, reasons: _Reasons) -> pa.Array:

@@ -17,7 +17,6 @@ import pyarrow as pa
 
 from toolkit.errors import SourceError, UsageError
 from toolkit.format.arrays import bool_array, to_array
-from toolkit.format.schema import Kind
 from toolkit.sources.base import PIECE_BYTES, Rows, Slice, Source, Survey, rows_schema
 from toolkit.sources.labels import check_label_options
 from toolkit.sources.names import printable
@@ -137,7 +136,7 @@ class TableSource(Source):
         return _TableSurvey(
             columns=tuple(column.column for column in plan.columns),
             types={column.column.name: column.type for column in plan.columns},
-            classes={c.column.name: c.classes for c in plan.columns if c.column.kind is Kind.LABEL},
+            classes={c.column.name: c.classes for c in plan.columns if c.classes},
             splits=tuple(splits),
             slices=tuple(slices),
             skipped=skips.counts,
