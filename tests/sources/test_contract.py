@@ -28,6 +28,20 @@ class TestImageFolder(SourceContract):
         return Bad(root / "in", "x.jpg", "train/cat/x.jpg")
 
 
+class TestNumpy(SourceContract):
+    kind = "numpy"
+
+    def good(self, root: Path) -> Path:
+        (root / "in").mkdir()
+        for name, rows in {"train-0": 12, "train-1": 5, "val-0": 6}.items():
+            np.savez(root / f"in/{name}.npz", x=np.arange(rows * 6).reshape(rows, 2, 3), y=np.arange(rows))
+        return root / "in"
+
+    def bad(self, root: Path) -> Bad:
+        np.savez(root / "x.npz", n=np.arange(4), text=np.array([97, 98, 0xD800, 99], "<u4").view("<U1"))
+        return Bad(root / "x.npz", "x.npz", "x.npz#2")
+
+
 class TestParquet(SourceContract):
     kind = "parquet"
     largest = 256
@@ -105,7 +119,7 @@ class TestRoxxel(SourceContract):
         return None
 
 
-KINDS = (TestImageFolder, TestParquet, TestTFRecord, TestWebDataset, TestText, TestRoxxel)
+KINDS = (TestImageFolder, TestNumpy, TestParquet, TestTFRecord, TestWebDataset, TestText, TestRoxxel)
 
 
 def test_every_kind_keeps_it() -> None:

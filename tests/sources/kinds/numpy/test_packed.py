@@ -1,0 +1,82 @@
+"""NumPy files from the command to the loader: the arrays that went in come out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import toolkit
+from toolkit import slot
+from toolkit.errors import SourceError, UsageError
+
+CLASSES = [f"digit {i}" for i in range(10)]
+
+
+@pytest.fixture
+def mnist(tmp_path: Path) -> dict[str, np.ndarray[Any, Any]]:
+    rng = np.random.default_rng(3)
+    arrays: dict[str, np.ndarray[Any, Any]] = {}
+    for split, rows in (("train", 30), ("test", 9)):
+        arrays[f"x_{split}"] = rng.integers(0, 256, (rows, 28, 28), np.uint8)
+        arrays[f"y_{split}"] = rng.integers(0, 10, rows, np.uint8)
+    np.savez_compressed(tmp_path / "mnist.npz", **arrays)  # type: ignore[arg-type]
+    return arrays
+
+
+def test_tensors_and_numbers(tmp_path: Path, mnist: dict[str, np.ndarray[Any, Any]]) -> None:
+    report = toolkit.pack(tmp_path / "mnist.npz", tmp_path / "ds")
+    assert report.source_kind == "numpy"
+    assert not report.rejects
+    for split in ("train", "test"):
+        ds = toolkit.open(tmp_path / "ds", split=split)
+        assert ds[0]["__key__"] == f"mnist.npz/{split}#0"
+        with ds.loader(
+            toolkit.pipeline(slot("x").npy("uint8", (28, 28))), batch_size=len(ds), shuffle="none"
+        ) as loader:
+            (batch,) = loader
+            assert np.array_equal(batch["x"], mnist[f"x_{split}"])
+            assert np.array_equal(batch["y"], mnist[f"y_{split}"])
+
+
+@pytest.mark.parametrize("encoding", ["keep", "raw"])
+def test_pictures_and_labels(tmp_path: Path, mnist: dict[str, np.ndarray[Any, Any]], encoding: str) -> None:
+    toolkit.pack(
+        tmp_path / "mnist.npz",
+        tmp_path / "ds",
+        map={"image": "x", "label": "y"},
+        kind={"image": "image", "label": "label"},
+        classes=CLASSES,
+        image_encoding=encoding,
+    )
+    ds = toolkit.open(tmp_path / "ds", split="test")
+    assert ds.classes == tuple(CLASSES)
+    with ds.loader(toolkit.pipeline(slot("image").decode_image()), batch_size=9, shuffle="none") as loader:
+        (batch,) = loader
+        pixels = np.stack([batch["image"][i] for i in range(9)])
+        assert np.array_equal(pixels, np.repeat(mnist["x_test"][..., None], 3, axis=3))
+        assert np.array_equal(batch["label"], mnist["y_test"])
+
+
+def test_raw_bytes_become_pixels_by_a_step(tmp_path: Path, mnist: dict[str, np.ndarray[Any, Any]]) -> None:
+    toolkit.pack(tmp_path / "mnist.npz", tmp_path / "ds", kind={"x": "bytes"}, columns=["x"])
+    ds = toolkit.open(tmp_path / "ds", split="test")
+    with ds.loader(toolkit.pipeline(slot("x").array("uint8", (28, 28, 1))), batch_size=9, shuffle="none") as loader:
+        (batch,) = loader
+        assert np.array_equal(batch["x"][..., 0], mnist["x_test"])
+
+
+def test_class_names_alone_say_that_y_is_the_label(tmp_path: Path, mnist: dict[str, np.ndarray[Any, Any]]) -> None:
+    toolkit.pack(tmp_path / "mnist.npz", tmp_path / "ds", classes=CLASSES)
+    assert toolkit.open(tmp_path / "ds", split="train").classes == tuple(CLASSES)
+
+
+def test_arrays_that_are_none_of_a_pack_say_what_to_do(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", x=np.zeros((3, 2)), names=np.array(["a", "b"]))
+    with pytest.raises(SourceError, match=r"lengths differ: x \(3, 2\), names \(2,\).*--columns"):
+        toolkit.pack(tmp_path / "a.npz", tmp_path / "ds")
+    toolkit.pack(tmp_path / "a.npz", tmp_path / "ds", columns=["x"])
+    with pytest.raises(UsageError, match="--columns names 'X', which the input hasn't"):
+        toolkit.pack(tmp_path / "a.npz", tmp_path / "ds2", columns=["x", "X"])

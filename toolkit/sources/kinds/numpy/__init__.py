@@ -1,0 +1,1 @@
+"""NumPy files (.npy, .npz): a row for each first index of their arrays."""

@@ -1,0 +1,142 @@
+"""The tables that NumPy files are: an .npz archive is one for each split, and so are the .npy files of a folder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from toolkit.errors import SourceError
+from toolkit.sources.arrays.columns import TypeWords
+from toolkit.sources.arrays.naming import by_split, is_wanted
+from toolkit.sources.arrays.stored import StoredArray
+from toolkit.sources.arrays.table import ArrayTable, make_table
+from toolkit.sources.files import InputFile, ends_with, find_files, group_by_split
+from toolkit.sources.kinds.numpy.archive import Region, read_members
+from toolkit.sources.kinds.numpy.array import read_array
+from toolkit.sources.kinds.numpy.looks import SUFFIXES, is_npz, is_pickle, looks_like_arrays
+from toolkit.sources.names import is_utf8, printable
+from toolkit.sources.options import SourceOptions
+from toolkit.sources.regular import check_regular
+from toolkit.sources.skips import Skips
+from toolkit.sources.state import FileState
+from toolkit.storage.files import storage_errors
+
+__all__ = ["find_tables"]
+
+_MOST_MEMBERS = 1000
+_MOST_FILES = 256
+_SPARSE = {"data", "format", "shape"}
+
+
+def find_tables(options: SourceOptions, skips: Skips) -> dict[str, list[ArrayTable]]:
+    """Return the tables of each split. Headers are read, and no values.
+
+    Raises:
+        NotFoundError, StorageError: As find_files().
+        SourceError: A file can't be understood, or isn't safe to read; arrays don't fit together.
+    """
+    files = find_files(options, ends_with(SUFFIXES), looks_like_arrays, skips)
+    for file in files:
+        if is_pickle(file.path):
+            raise _pickled(file.path)
+        if not is_utf8(file.name):
+            raise SourceError(
+                f"the file name {printable(file.path)!r} is not valid UTF-8, which keys are made of: rename it"
+            )
+    groups = [*_archives(files, options, skips), *_folders(files, options, skips)]
+    inner = [None not in group.splits for group in groups]
+    if any(inner) and not all(inner):
+        told, silent = (groups[inner.index(has)].where for has in (True, False))
+        raise SourceError(
+            f"the arrays' names tell splits in {told} and none in {silent}: leave files out with --exclude, or call "
+            "everything one split with --split"
+        )
+    if any(inner):
+        names = dict.fromkeys(split for group in groups for split in group.splits)
+        wanted = {str(split): [(group, split) for group in groups if split in group.splits] for split in names}
+    else:
+        by_name = {group.file_of(None).name: group for group in groups}
+        split_files = group_by_split([group.file_of(None) for group in groups], options.split)
+        wanted = {split: [(by_name[file.name], None) for file in members] for split, members in split_files.items()}
+    return {
+        split: [make_table(group.file_of(of), group.splits[of], options, TypeWords()) for group, of in parts]
+        for split, parts in wanted.items()
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Arrays whose rows belong together.
+
+    Attributes:
+        where: Where they lie, for messages.
+        files: The archive, or the file of each array by its path.
+        splits: The arrays of each split by field; of None where no name tells one.
+    """
+
+    where: str
+    files: Mapping[str, InputFile]
+    splits: Mapping[str | None, Mapping[str, StoredArray]]
+
+    def file_of(self, split: str | None) -> InputFile:
+        """Return what keys of a split are made of: its first file, or the archive and the split's name."""
+        first = min((self.files[array.path] for array in self.splits[split].values()), key=lambda file: file.name)
+        return replace(first, name=f"{first.name}/{split}") if split and is_npz(first.path) else first
+
+
+def _archives(files: Sequence[InputFile], options: SourceOptions, skips: Skips) -> Iterator[_Group]:
+    for file in files:
+        if not is_npz(file.path):
+            continue
+        where = repr(printable(file.path))
+        members = read_members(file.path)
+        if len(members) > _MOST_MEMBERS:
+            raise SourceError(f"{where} has {len(members)} arrays, and {_MOST_MEMBERS} at the most become columns")
+        arrays = {}
+        for name, region in members.items():
+            if not name.endswith(".npy"):
+                skips.add("other_members", f"{file.name}/{name}")
+            elif is_wanted(name.removesuffix(".npy"), options):
+                arrays[name.removesuffix(".npy")] = region
+        if members.keys() >= {f"{name}.npy" for name in _SPARSE} and {"indices.npy", "row.npy"} & members.keys():
+            raise SourceError(
+                f"{where} is a sparse matrix of SciPy: save its rows with np.save(file, matrix.toarray())"
+            )
+        if not arrays:
+            raise SourceError(f"{where} holds none of the arrays to pack; it has {', '.join(members) or 'no member'}")
+        found = [read_array(name, region) for name, region in arrays.items()]
+        yield _Group(where, {file.path: file}, by_split(found, options, where, skips))
+
+
+def _folders(files: Sequence[InputFile], options: SourceOptions, skips: Skips) -> Iterator[_Group]:
+    folders: dict[str, list[InputFile]] = {}
+    for file in files:
+        if not is_npz(file.path):
+            folders.setdefault(os.path.dirname(file.path), []).append(file)
+    for folder, members in folders.items():
+        where = repr(printable(folder or "."))
+        if len(members) > _MOST_FILES:
+            raise SourceError(
+                f"{where} has {len(members)} .npy files: the files of a folder are columns, {_MOST_FILES} at the most. "
+                "Samples that are a file each need a table that names them"
+            )
+        found = []
+        for file in members:
+            name = os.path.splitext(os.path.basename(file.path))[0]
+            if len(members) == 1 or is_wanted(name, options):
+                with storage_errors("read", file.path):
+                    state = FileState.of(check_regular(file.path))
+                found.append(read_array(name, Region(file.path, state, 0, state.size, state.size)))
+        if not found:
+            names = ", ".join(file.name for file in members)
+            raise SourceError(f"{where} holds none of the arrays to pack; it has {printable(names)}")
+        yield _Group(where, {file.path: file for file in members}, by_split(found, options, where, skips))
+
+
+def _pickled(path: str) -> SourceError:
+    return SourceError(
+        f"{printable(path)!r} is a Python pickle, as the python version of CIFAR is: to read one is to run code that "
+        "it chooses, so none is read. If you know where it comes from, load it yourself and save its arrays: "
+        "np.savez('train.npz', x=batch[b'data'].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1), y=batch[b'labels'])"
+    )
