@@ -1,17 +1,20 @@
 """The bytes of a file, front to back: plain, gzip, bzip2, xz or zstd, as the content tells, in bounded memory.
 
-Knows nothing of tar headers, and writes nothing.
+Brotli and snappy have nothing to be known by, so a file is read as such where its source says that it is. Knows nothing
+of tar headers, and writes nothing.
 """
 
 from __future__ import annotations
 
 import bz2
+import io
 import lzma
 import os
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
 import numpy as np
+import pyarrow as pa
 
 from toolkit.errors import SourceError, UsageError
 from toolkit.sources.inflate import GZIP, InflateError, inflate
@@ -32,6 +35,7 @@ _REFUSED_MAGIC = {b"PK\x03\x04": "zip", b"\x04\x22\x4d\x18": "lz4"}
 HEAD_BYTES = 10  # what compression_of() looks at
 _RAW_BYTES = 128 * 1024
 _PIECE_BYTES = 1024 * 1024
+_SNAPPY_BYTES = 256 * 1024 * 1024  # it can only be decompressed as a whole
 _XZ_MEMORY_BYTES = 256 * 1024 * 1024  # xz -9 takes 65 MiB; a header may ask for 4 GiB
 
 
@@ -85,7 +89,7 @@ def open_bytes(fd: int, path: str, compression: Compression, *, chunk_bytes: int
     Args:
         fd: The file, opened to read.
         path: Its path, for messages.
-        compression: From compression_of().
+        compression: From compression_of(), or "brotli" or "snappy".
         chunk_bytes: How much of a plain file is read at a time.
         start: Where to begin, uncompressed; a compressed file is read from its front all the same.
 
@@ -318,9 +322,56 @@ def _zstd_parts(raw: _Raw) -> Iterator[bytes]:
         yield raw.take(4)
 
 
+def _unbrotli(raw: _Raw) -> Iterator[bytes]:
+    """Yield what a brotli stream holds."""
+    try:
+        stream = pa.CompressedInputStream(pa.PythonFile(_RawFile(raw), "r"), "brotli")
+        while piece := stream.read(_PIECE_BYTES):
+            yield piece
+    except (OSError, pa.ArrowException) as error:
+        raise raw.fault(f"the compressed data is damaged or cut short ({error})") from error
+
+
+def _unsnappy(raw: _Raw) -> Iterator[bytes]:
+    """Yield what one block of snappy holds, which says its size first."""
+    parts, size = [], 0
+    while raw.offset <= _SNAPPY_BYTES and (part := raw.read()):
+        parts.append(part)
+    data = b"".join(parts)
+    for i, byte in enumerate(data[:5]):
+        size |= (byte & 127) << 7 * i
+        if byte < 128:
+            break
+    if max(size, len(data)) > _SNAPPY_BYTES:
+        raise raw.fault(f"{size} bytes in snappy, which is read up to {_SNAPPY_BYTES}; zstd and gzip have no limit")
+    try:
+        yield pa.decompress(data, size, codec="snappy", asbytes=True)
+    except (OSError, pa.ArrowException) as error:
+        raise raw.fault(f"the compressed data is damaged or cut short ({error})") from error
+
+
+class _RawFile(io.RawIOBase):
+    """A file's own bytes as pyarrow reads them."""
+
+    def __init__(self, raw: _Raw) -> None:
+        super().__init__()
+        self._raw = raw
+        self._left = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        self._left = self._left or self._raw.read()
+        piece, self._left = self._left[:size], self._left[size:]
+        return piece
+
+
 _UNPACK: dict[Compression, Callable[[_Raw], Iterator[bytes]]] = {
     "gzip": _gunzip,
     "bzip2": _unbzip2,
     "xz": _unxz,
     "zstd": _unzstd,
+    "brotli": _unbrotli,
+    "snappy": _unsnappy,
 }
