@@ -23,7 +23,7 @@ from toolkit.sources.options import VerifyImages
 from toolkit.sources.payloads import check_payload, payload_column
 from toolkit.sources.reject import Reject
 from toolkit.sources.tables.plan import Plan, PlannedColumn, bytes_of
-from toolkit.sources.tables.table import Table
+from toolkit.sources.tables.table import FAULT, Table
 
 __all__ = ["LoadedFiles", "RowMaker"]
 
@@ -62,7 +62,7 @@ class RowMaker:
         """Return the rows of a batch, and those left out.
 
         Args:
-            batch: The fields of the plan.
+            batch: The fields of the plan, and FAULT where the table tells faults.
             rows: Of each row, its number in the table.
             loaded: What the fields of paths led to.
         """
@@ -70,7 +70,7 @@ class RowMaker:
             name: array.cast(stored_type(array.type))
             for name, array in zip(batch.schema.names, batch.columns, strict=True)
         }
-        reasons: _Reasons = {}
+        reasons = _faults(fields.pop(FAULT, None))
         name = printable(self._table.file.name)
         places = to_array([f"{name}#{row}" for row in rows.tolist()], pa.string())
         key = self._plan.key
@@ -99,6 +99,13 @@ class RowMaker:
             for i in sorted(reasons)
         )
         return pa.RecordBatch.from_arrays(kept, schema=self._schema), rejects
+
+
+def _faults(array: pa.Array | None) -> _Reasons:
+    """Return the rows that the table says can't be used."""
+    if array is None or array.null_count == len(array):
+        return {}
+    return {i: array[i].as_py() for i in np.flatnonzero(valid_rows(array)).tolist()}
 
 
 def _keys(array: pa.Array, field: str, reasons: _Reasons) -> pa.Array:

@@ -17,7 +17,13 @@ from toolkit.sources.files import InputFile
 from toolkit.sources.names import printable
 from toolkit.sources.reject import Reject
 
-__all__ = ["Table", "TableFacts"]
+__all__ = ["FAULT", "Table", "TableFacts"]
+
+FAULT = "__fault__"
+"""A field of text that a table's batches may have behind those asked for: why a row can't be used, null where it can.
+
+A reader that makes values one by one says so what is wrong with one. The row becomes a reject.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +78,8 @@ class Table(ABC):
     @abstractmethod
     def read(self, fields: Sequence[str], first: int, count: int) -> Iterator[pa.RecordBatch]:
         """Yield the rows of pieces `first` to `first + count`, in order, in batches of some MiB, with these fields.
+
+        A batch may have the field FAULT as well, as its last.
 
         Raises:
             SourceError: The input is damaged, or isn't what it was when the table was made; names the file.
