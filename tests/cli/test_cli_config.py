@@ -380,7 +380,7 @@ def test_check_says_where_values_come_from(cli: Cli, config: Path, monkeypatch: 
         ('user_metadata: {a: "\\ud800"}', "'\\\\ud800' is not valid UTF-8"),
         (
             "tfrecord_raw: true\nlabel_mode: imagefolder",
-            "no kind of source takes --label-mode (imagefolder, parquet) and --tfrecord-raw (tfrecord) together",
+            "no kind of source takes --label-mode (imagefolder, mds, parquet) and --tfrecord-raw (tfrecord) together",
         ),
         ("source_kind: text\nimage_encoding: raw", "a source of kind text has no images"),
         ("tokenizer: bytes\nimage_encoding: jpeg:90", "means nothing with --tokenizer"),

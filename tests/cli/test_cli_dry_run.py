@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import mds_shards
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,8 +23,13 @@ def write_parquet(root: Path) -> None:
     pq.write_table(pa.table({"text": ["a", "b"]}), root / "x.parquet")
 
 
+def put_mds(root: Path) -> None:
+    mds_shards.numbers(root, 2)
+
+
 INPUTS: dict[str, Callable[[Path], None]] = {
     "imagefolder": lambda root: put(root, "cat/1.jpg", encoded(9, 9)),
+    "mds": put_mds,
     "parquet": write_parquet,
     "roxxel": lambda root: roxxels.write(root / "x.rox", np.arange(64, dtype=np.uint16), 32),
     "text": lambda root: put(root, "x.txt", b"a text"),
@@ -38,7 +44,7 @@ def test_every_kind_can_be_planned(cli: Cli, tmp_path: Path, kind: str, tokens: 
     (tmp_path / "source").mkdir()
     INPUTS[kind](tmp_path / "source")
     flags = ["--tokenizer", "bytes"] if tokens else []
-    if tokens and kind not in ("text", "parquet"):
+    if tokens and kind not in ("text", "parquet", "mds"):
         flags = ["--limit", "1"] if kind != "roxxel" else ["--split", "all"]
     ended = cli("pack", tmp_path / "source", tmp_path / "ds", "--dry-run", *flags)
     assert (ended.code, ended.err) == (0, "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import mds_shards
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -119,7 +120,32 @@ class TestRoxxel(SourceContract):
         return None
 
 
-KINDS = (TestImageFolder, TestNumpy, TestParquet, TestTFRecord, TestWebDataset, TestText, TestRoxxel)
+class TestMDS(SourceContract):
+    kind = "mds"
+    largest = 64
+    beside = ("index.json",)  # a text by its name, where no shards lie beside it
+
+    def good(self, root: Path) -> Path:
+        mds_shards.numbers(root / "in/train", 12, 0, 5)
+        mds_shards.numbers(root / "in/val", 6)
+        return root / "in"
+
+    def bad(self, root: Path) -> Bad:
+        rows = [{"x": b"7" if i != 2 else b"seven"} for i in range(5)]
+        mds_shards.write(root / "in", [rows], {"x": "str_int"})
+        return Bad(root / "in", "shard.00000.mds", "shard.00000.mds#2")
+
+
+KINDS = (
+    TestImageFolder,
+    TestMDS,
+    TestNumpy,
+    TestParquet,
+    TestTFRecord,
+    TestWebDataset,
+    TestText,
+    TestRoxxel,
+)
 
 
 def test_every_kind_keeps_it() -> None:
