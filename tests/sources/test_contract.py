@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import h5py
 import mds_shards
 import numpy as np
 import pyarrow as pa
@@ -27,6 +28,23 @@ class TestImageFolder(SourceContract):
     def bad(self, root: Path) -> Bad:
         (make_folder(root / "in", {"train/cat": 3}) / "train/cat/x.jpg").write_bytes(b"no picture")
         return Bad(root / "in", "x.jpg", "train/cat/x.jpg")
+
+
+class TestHdf5(SourceContract):
+    kind = "hdf5"
+
+    def good(self, root: Path) -> Path:
+        (root / "in").mkdir()
+        for name, rows in {"train-0": 12, "train-1": 5, "val-0": 6}.items():
+            with h5py.File(root / f"in/{name}.h5", "w") as file:
+                file.create_dataset("x", data=np.arange(rows * 6).reshape(rows, 2, 3), chunks=(4, 2, 3))
+                file["y"] = np.arange(rows)
+        return root / "in"
+
+    def bad(self, root: Path) -> Bad:
+        with h5py.File(root / "x.h5", "w") as file:
+            file["text"] = np.array([b"a", b"b", b"\xff", b"c"])
+        return Bad(root / "x.h5", "x.h5", "x.h5#2")
 
 
 class TestNumpy(SourceContract):
@@ -137,6 +155,7 @@ class TestMDS(SourceContract):
 
 
 KINDS = (
+    TestHdf5,
     TestImageFolder,
     TestMDS,
     TestNumpy,

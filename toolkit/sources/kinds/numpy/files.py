@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
 
 from toolkit.errors import SourceError
 from toolkit.sources.arrays.columns import TypeWords
+from toolkit.sources.arrays.groups import ArrayGroup, tables_of
 from toolkit.sources.arrays.naming import by_split, is_wanted
-from toolkit.sources.arrays.stored import StoredArray
-from toolkit.sources.arrays.table import ArrayTable, make_table
-from toolkit.sources.files import InputFile, ends_with, find_files, group_by_split
+from toolkit.sources.arrays.table import ArrayTable
+from toolkit.sources.files import InputFile, ends_with, find_files
 from toolkit.sources.kinds.numpy.archive import Region, read_members
 from toolkit.sources.kinds.numpy.array import read_array
 from toolkit.sources.kinds.numpy.looks import SUFFIXES, is_npz, is_pickle, looks_like_arrays
@@ -45,47 +44,10 @@ def find_tables(options: SourceOptions, skips: Skips) -> dict[str, list[ArrayTab
                 f"the file name {printable(file.path)!r} is not valid UTF-8, which keys are made of: rename it"
             )
     groups = [*_archives(files, options, skips), *_folders(files, options, skips)]
-    inner = [None not in group.splits for group in groups]
-    if any(inner) and not all(inner):
-        told, silent = (groups[inner.index(has)].where for has in (True, False))
-        raise SourceError(
-            f"the arrays' names tell splits in {told} and none in {silent}: leave files out with --exclude, or call "
-            "everything one split with --split"
-        )
-    if any(inner):
-        names = dict.fromkeys(split for group in groups for split in group.splits)
-        wanted = {str(split): [(group, split) for group in groups if split in group.splits] for split in names}
-    else:
-        by_name = {group.file_of(None).name: group for group in groups}
-        split_files = group_by_split([group.file_of(None) for group in groups], options.split)
-        wanted = {split: [(by_name[file.name], None) for file in members] for split, members in split_files.items()}
-    return {
-        split: [make_table(group.file_of(of), group.splits[of], options, TypeWords()) for group, of in parts]
-        for split, parts in wanted.items()
-    }
+    return tables_of(groups, options, TypeWords())
 
 
-@dataclass(frozen=True, slots=True)
-class _Group:
-    """Arrays whose rows belong together.
-
-    Attributes:
-        where: Where they lie, for messages.
-        files: The archive, or the file of each array by its path.
-        splits: The arrays of each split by field; of None where no name tells one.
-    """
-
-    where: str
-    files: Mapping[str, InputFile]
-    splits: Mapping[str | None, Mapping[str, StoredArray]]
-
-    def file_of(self, split: str | None) -> InputFile:
-        """Return what keys of a split are made of: its first file, or the archive and the split's name."""
-        first = min((self.files[array.path] for array in self.splits[split].values()), key=lambda file: file.name)
-        return replace(first, name=f"{first.name}/{split}") if split and is_npz(first.path) else first
-
-
-def _archives(files: Sequence[InputFile], options: SourceOptions, skips: Skips) -> Iterator[_Group]:
+def _archives(files: Sequence[InputFile], options: SourceOptions, skips: Skips) -> Iterator[ArrayGroup]:
     for file in files:
         if not is_npz(file.path):
             continue
@@ -106,10 +68,10 @@ def _archives(files: Sequence[InputFile], options: SourceOptions, skips: Skips) 
         if not arrays:
             raise SourceError(f"{where} holds none of the arrays to pack; it has {', '.join(members) or 'no member'}")
         found = [read_array(name, region) for name, region in arrays.items()]
-        yield _Group(where, {file.path: file}, by_split(found, options, where, skips))
+        yield ArrayGroup(where, {file.path: file}, by_split(found, options, where, skips))
 
 
-def _folders(files: Sequence[InputFile], options: SourceOptions, skips: Skips) -> Iterator[_Group]:
+def _folders(files: Sequence[InputFile], options: SourceOptions, skips: Skips) -> Iterator[ArrayGroup]:
     folders: dict[str, list[InputFile]] = {}
     for file in files:
         if not is_npz(file.path):
@@ -131,7 +93,7 @@ def _folders(files: Sequence[InputFile], options: SourceOptions, skips: Skips) -
         if not found:
             names = ", ".join(file.name for file in members)
             raise SourceError(f"{where} holds none of the arrays to pack; it has {printable(names)}")
-        yield _Group(where, {file.path: file for file in members}, by_split(found, options, where, skips))
+        yield ArrayGroup(where, {file.path: file for file in members}, by_split(found, options, where, skips))
 
 
 def _pickled(path: str) -> SourceError:
