@@ -255,8 +255,8 @@ def arrow_schema(
     Args:
         columns: The dataset's columns, in the user's order.
         types: The stored Arrow type of each.
-        class_names: Names of each column that has a label table. Our own readers take them from that table, never from
-            here.
+        class_names: Names of each column that has a label table; of one that isn't named, they aren't known yet. Our
+            own readers take them from that table, never from here.
         derived: Derived columns, of those that are known here.
     """
     features: dict[str, object] = {
@@ -268,7 +268,7 @@ def arrow_schema(
         form = None if medium is None else medium.form_of(types[column.name])
         if form is not None and form.feature is not None:
             features[column.name] = {"_type": form.feature}
-        elif column.kind is Kind.LABEL:
+        elif column.kind is Kind.LABEL and column.name in class_names:
             features[column.name] = _class_label(class_names[column.name])
         elif column.name in class_names:
             features[column.name] = _list_feature(types[column.name], _class_label(class_names[column.name]))

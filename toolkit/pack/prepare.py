@@ -80,7 +80,7 @@ def prepare(
     survey = shaper.survey
     columns = _with_label_tables(survey)
     derived = derived_of(columns)
-    schema = arrow_schema(columns, survey.types, survey.classes, derived)
+    schema = _schema(columns, survey, derived)
     fault = columns_fault(columns, derived) or schema_fault(schema, columns, derived)
     if fault is not None:
         raise UsageError(f"these columns can't be packed: {fault}")
@@ -96,7 +96,7 @@ def prepare(
         options=options,
         asked={
             **journal_options(job, options),
-            "source": [printable(real_path(one)) for one in job.sources],
+            "source": [printable(real_path(one)) if source is None else one for one in job.sources],
             _APPENDED_TO: None if base is None else base.pin,
             "versions": versions(job),
         },
@@ -162,6 +162,13 @@ def _with_label_tables(survey: Survey) -> tuple[Column, ...]:
         else column
         for column in survey.columns
     )
+
+
+def _schema(columns: tuple[Column, ...], survey: Survey, derived: tuple[Derived, ...]) -> pa.Schema:
+    if survey.open_classes:
+        columns = tuple(msgspec.structs.replace(column, label_table=None) for column in columns)
+        return arrow_schema(columns, survey.types, {}, derived)
+    return arrow_schema(columns, survey.types, survey.classes, derived)
 
 
 def _shaping_options(job: PackJob, survey: Survey, kind: str | None) -> dict[str, object]:

@@ -6,6 +6,7 @@ import contextlib
 import os
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from toolkit.errors import SourceError, StorageError, UsageError
 from toolkit.format.commit import Transaction
@@ -27,7 +28,7 @@ from toolkit.sources.reject import Reject
 from toolkit.storage.local import LocalStore
 from toolkit.storage.places import real_path
 
-__all__ = ["pack", "packing", "plan"]
+__all__ = ["finish", "known", "pack", "packing", "plan"]
 
 
 def plan(job: PackJob) -> PackPlan:
@@ -82,7 +83,7 @@ def packing(job: PackJob, progress: Progress = lambda *_: None, source: Source |
         if committed is None:
             result = _packed(job, prepared, transaction, journal, note, progress, started)
         else:
-            result = _known(job, prepared, committed, note.rejects(committed), started)
+            result = known(job, prepared, committed, note.rejects(committed), started)
         yield result
         with contextlib.suppress(StorageError):  # the next pack or gc knows it for what it is
             journal.discard()
@@ -131,7 +132,27 @@ def _packed(
     """Pack every slice and commit the version."""
     if job.on_existing is OnExisting.OVERWRITE and not journal.is_of(prepared.asked):
         journal.discard()
+    return finish(job, prepared, transaction, journal, note, progress, started)
+
+
+def finish(
+    job: PackJob,
+    prepared: Prepared,
+    transaction: Transaction,
+    journal: Journal,
+    note: CommitNote,
+    progress: Progress,
+    started: float,
+    *,
+    resumed: int | None = None,
+) -> PackResult:
+    """Pack the slices that aren't finished, and commit the version; the journal and the note are the caller's to end.
+
+    `resumed` is how many slices an earlier pack had finished, where that isn't all that are.
+    """
     packed = pack_all(job, prepared, transaction, journal, progress)
+    if resumed is not None:
+        packed = replace(packed, resumed=resumed)
     manifest = assemble(job, prepared, packed.results, transaction)
     pin = encode_manifest(manifest)[1]
     note.write(job, prepared, pin, added=packed.rows, renamed=packed.renamed, rejected=len(packed.rejects))
@@ -141,7 +162,7 @@ def _packed(
     return _result(job, prepared, packed, manifest, pin, seconds)
 
 
-def _known(job: PackJob, prepared: Prepared, committed: Committed, rejects: list[Reject], started: float) -> PackResult:
+def known(job: PackJob, prepared: Prepared, committed: Committed, rejects: list[Reject], started: float) -> PackResult:
     """Return what the pack came to that was stopped behind its commit."""
     manifest = resolve(f"{job.dataset}@sha256:{committed.pin}").manifest
     packed = Packed(

@@ -6,7 +6,8 @@ A step from rows to rows, on the packing threads. What a value comes to is up to
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -65,12 +66,16 @@ class Shaper:
     def rows(self, part: Slice) -> Iterator[Rows]:
         """Yield the rows of a slice in pieces of a few MiB; values that can't be decoded become rejects."""
         for rows in self._source.read(self._source_survey, part):
-            if self._columns:
-                yield from self._shaped(rows, part)
-            else:
-                yield rows
+            yield from self.shaped(rows, functools.partial(self._source.place, part))
 
-    def _shaped(self, rows: Rows, part: Slice) -> Iterator[Rows]:
+    def shaped(self, rows: Rows, place: Callable[[str], str]) -> Iterator[Rows]:
+        """Yield rows with their media shaped; `place` says where the sample of a key stands. For any thread.
+
+        Columns that the survey hasn't stay as they are.
+        """
+        if not self._columns:
+            yield rows
+            return
         import pyarrow.compute as pc  # late: a pack of files as they are does without, and starts sooner
 
         batch = rows.batch
@@ -85,7 +90,7 @@ class Shaper:
                 piece.add(row, [_made(encoder, array[row], name) for name, encoder, array in payloads])
             except UnfitMediumError as fault:
                 key = batch.column(KEY)[row].as_py()
-                rejects.append(Reject(self._source.place(part, key), key, str(fault)))
+                rejects.append(Reject(place(key), key, str(fault)))
             # A few MiB of source files can be very many pixels: hand on what there is.
             if piece.nbytes >= PIECE_BYTES:
                 yield Rows(piece.take(), (), 0)

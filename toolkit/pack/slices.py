@@ -1,15 +1,17 @@
-"""Pack one slice: its rows become shards of its own, published under their hashes, and one line in the journal."""
+"""Pack one slice: its rows become shards of its own, published under their hashes, and one entry of the journal."""
 
 from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol
+from types import TracebackType
+from typing import Protocol, Self
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from toolkit.errors import SourceError
 from toolkit.format.key_hashes import KeyHashes, mapped_hashes
@@ -24,7 +26,7 @@ from toolkit.sources.base import Rows, Slice, Survey
 from toolkit.sources.reject import Reject
 from toolkit.storage.store import NewObject
 
-__all__ = ["Cancelled", "ShardFolder", "SlicePacker", "SliceRows", "fingerprint"]
+__all__ = ["Cancelled", "OpenSlice", "ShardFolder", "SlicePacker", "SliceRows", "fingerprint"]
 
 
 class Cancelled(Exception):  # noqa: N818 - not an error: another slice failed, or the user said stop
@@ -104,63 +106,113 @@ class SlicePacker:
             StorageError: A shard can't be written, or the source's disk fails.
             Cancelled: The pack is stopping.
         """
-        with KeyHashes(self._journal.folder) as hashes:
-            result = self._written(part, hashes)
-            self._journal.record(result, hashes.mapped())
-        return result
-
-    def _written(self, part: Slice, hashes: KeyHashes) -> SliceResult:
-        """Publish the slice's shards; add its keys, as the source has them, to `hashes`."""
-        renames = self._renames_of(part)
-        shards = _RollingShards(self._folder, part, self._schema, self._shard_bytes)
-        rejects: list[Reject] = []
-        labels: dict[str, Counter[int | None]] = {name: Counter() for name in self._source.survey.counted}
-        try:
+        with self.begin(part.split, part.number) as open_slice:
             for rows in self._source.rows(part):
                 if self.cancelled.is_set():
                     raise Cancelled
-                rejects += rows.rejects
-                batch = rows.batch if renames is None else renames.apply(rows.batch, hashes.rows)
-                shards.write(self._deriver.added(batch))
-                for name, counter in labels.items():
-                    counter.update(rows.batch.column(name).to_pylist())
-                hashes.add(rows.batch.column(KEY).to_pylist())
+                open_slice.add(self._deriver.added(rows.batch), rows.rejects)
                 self.on_read(rows.batch.num_rows + len(rows.rejects), rows.read_bytes)
-            if renames is not None:
-                self._check_keys(part, hashes)
-            records = shards.finish()
-        except BaseException:
-            shards.abort()
-            raise
+            return open_slice.finish(part)
+
+    def begin(self, split: str, number: int) -> OpenSlice:
+        """Begin a slice whose rows are brought, rather than read."""
+        labels = tuple(self._source.survey.counted)
+        shards = _RollingShards(self._folder, f"{split}-{number:06d}", self._schema, self._shard_bytes)
+        renames = (self.renames or {}).get((split, number))
+        return OpenSlice(shards, self._folder, self._journal, labels, self._schema_hash, renames)
+
+    def _renames_of(self, part: Slice) -> Renames | None:
+        return (self.renames or {}).get((part.split, part.number))
+
+
+class OpenSlice:
+    """A slice that is being packed. Leaving the block without finish() removes what wasn't published. For one thread."""
+
+    def __init__(
+        self,
+        shards: _RollingShards,
+        folder: ShardFolder,
+        journal: Journal,
+        labels: Sequence[str],
+        schema_hash: str,
+        renames: Renames | None,
+    ) -> None:
+        """`labels` are the label columns."""
+        self._shards = shards
+        self._folder = folder
+        self._journal = journal
+        self._schema_hash = schema_hash
+        self._renames = renames
+        self._hashes = KeyHashes(journal.folder)
+        self._rejects: list[Reject] = []
+        self._labels: dict[str, Counter[int | None]] = {name: Counter() for name in labels}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.abort()
+
+    def add(
+        self, rows: pa.RecordBatch, rejects: Sequence[Reject] = (), sizes: NDArray[np.int64] | None = None
+    ) -> None:
+        """Add rows, with their derived columns, and samples that were left out. `sizes`: row_bytes(rows), if known.
+
+        Raises:
+            StorageError: A shard can't be written.
+        """
+        self._rejects += rejects
+        renamed = rows if self._renames is None else self._renames.apply(rows, self._hashes.rows)
+        self._shards.write(renamed, sizes if renamed is rows else None)
+        for name, counter in self._labels.items():
+            counter.update(rows.column(name).to_pylist())
+        self._hashes.add(rows.column(KEY).to_pylist())
+
+    def finish(self, part: Slice) -> SliceResult:
+        """Publish the shards and write the journal entry of `part`, which the slice is; return what it came to.
+
+        Raises:
+            SourceError: With renames: the slice no longer has the keys that they were found from.
+            StorageError: The disk fails.
+        """
+        if self._renames is not None:
+            self._check_keys(part)
+        records = self._shards.finish()
         self._folder.sync_shards()
-        return SliceResult(
+        result = SliceResult(
             split=part.split,
             number=part.number,
             source=part.source,
             fingerprint=fingerprint(part, self._schema_hash),
             rows=sum(record.rows for record in records),
             records=tuple(records),
-            labels={name: tuple(counter.items()) for name, counter in labels.items()},
-            rejects=tuple(rejects),
-            renames="" if renames is None else renames.digest,
-            renamed=0 if renames is None else len(renames.rows),
+            labels={name: tuple(counter.items()) for name, counter in self._labels.items()},
+            rejects=tuple(self._rejects),
+            renames="" if self._renames is None else self._renames.digest,
+            renamed=0 if self._renames is None else len(self._renames.rows),
         )
+        self._journal.record(result, self._hashes.mapped())
+        return result
 
-    def _renames_of(self, part: Slice) -> Renames | None:
-        return (self.renames or {}).get((part.split, part.number))
+    def abort(self) -> None:
+        """Remove what isn't published. Does nothing more behind finish()."""
+        self._shards.abort()
+        self._hashes.__exit__(None, None, None)
 
-    def _check_keys(self, part: Slice, hashes: KeyHashes) -> None:
+    def _check_keys(self, part: Slice) -> None:
         before = mapped_hashes(self._journal.keys_path(part.split, part.number))
-        if not np.array_equal(before, hashes.numbers()):
+        if not np.array_equal(before, self._hashes.numbers()):
             raise SourceError(f"{part.source or 'the input'} changed during the pack: run it again")
 
 
 class _RollingShards:
     """Writes rows to shards, opening the next one where a row would take the present one over its size."""
 
-    def __init__(self, folder: ShardFolder, part: Slice, schema: pa.Schema, shard_bytes: int) -> None:
+    def __init__(self, folder: ShardFolder, name: str, schema: pa.Schema, shard_bytes: int) -> None:
         self._folder = folder
-        self._part = part
+        self._name = name  # of the slice
         self._schema = schema
         self._limit = shard_bytes
         self._used = 0
@@ -168,8 +220,8 @@ class _RollingShards:
         self._writer: ShardWriter | None = None
         self._records: list[ShardRecord] = []
 
-    def write(self, rows: pa.RecordBatch) -> None:
-        sizes = row_bytes(rows)
+    def write(self, rows: pa.RecordBatch, sizes: NDArray[np.int64] | None = None) -> None:
+        sizes = row_bytes(rows) if sizes is None else sizes
         start = 0
         while start < rows.num_rows:
             ends = self._used + np.cumsum(sizes[start:])
@@ -193,8 +245,7 @@ class _RollingShards:
 
     def _open(self) -> ShardWriter:
         if self._writer is None:
-            name = f"{self._part.split}-{self._part.number:06d}-{len(self._records)}"
-            self._shard = self._folder.new_shard(name)
+            self._shard = self._folder.new_shard(f"{self._name}-{len(self._records)}")
             self._writer = ShardWriter(self._shard, self._schema)
         return self._writer
 
@@ -202,7 +253,6 @@ class _RollingShards:
         if self._shard is None or self._writer is None:
             return
         record = self._writer.close()
-        name = f"{self._part.split}-{self._part.number:06d}-{record.sha256.hex()[:16]}.arrow"
-        path = self._folder.publish_shard(self._shard, name)
+        path = self._folder.publish_shard(self._shard, f"{self._name}-{record.sha256.hex()[:16]}.arrow")
         self._records.append(replace(record, path=path))
         self._writer, self._used = None, 0

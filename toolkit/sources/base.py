@@ -77,6 +77,7 @@ class Survey:
         tables: Files of further tables that the columns name.
         left_out: Names of what lies beside the samples and was left out because of an option.
         warnings: What the user should look at before trusting the result, a sentence or two each.
+        open_classes: The names are found while rows are packed, so shards can't have them: the label tables alone do.
     """
 
     columns: tuple[Column, ...]
@@ -92,6 +93,7 @@ class Survey:
     tables: tuple[bytes, ...] = ()
     left_out: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    open_classes: bool = False
 
     @property
     def counted(self) -> dict[str, tuple[str, ...]]:
