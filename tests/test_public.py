@@ -40,6 +40,7 @@ PUBLIC = [
     "TokenBatch",
     "TokenMix",
     "TokenStream",
+    "Writer",
     "__version__",
     "batch_map",
     "chain",
@@ -70,6 +71,7 @@ PUBLIC = [
     "set_memory_limit",
     "slot",
     "verify",
+    "writer",
 ]
 OF_DATASET = [
     "class_names",

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from toolkit.pack.front import pack
     from toolkit.pack.job import PackResult
     from toolkit.pack.tokens import pack_tokens
+    from toolkit.pack.writer.writer import Writer, writer
     from toolkit.pipelines.batch.label_smoothing import label_smoothing
     from toolkit.pipelines.batch.mix import cutmix, mixup, mixup_or_cutmix
     from toolkit.pipelines.batch.normalize import normalize_batch
@@ -66,6 +67,7 @@ __all__ = [
     "TokenBatch",
     "TokenMix",
     "TokenStream",
+    "Writer",
     "__version__",
     "batch_map",
     "chain",
@@ -96,6 +98,7 @@ __all__ = [
     "set_memory_limit",
     "slot",
     "verify",
+    "writer",
 ]
 
 _HOMES = {
@@ -113,6 +116,7 @@ _HOMES = {
     "TokenBatch": "toolkit.loader.tokens.batch",
     "TokenMix": "toolkit.loader.mix.tokens",
     "TokenStream": "toolkit.loader.tokens.stream",
+    "Writer": "toolkit.pack.writer.writer",
     "batch_map": "toolkit.pipelines.batch_maps",
     "chain": "toolkit.pipelines.slots",
     "concat": "toolkit.loader.dataset.concat",
@@ -141,6 +145,7 @@ _HOMES = {
     "set_memory_limit": "toolkit.memory.budget",
     "slot": "toolkit.pipelines.slots",
     "verify": "toolkit.checks.verify",
+    "writer": "toolkit.pack.writer.writer",
 }
 
 # The room toolkit/pack/ is imported first, and then its name is free for the function: no later import takes it back.

@@ -125,20 +125,11 @@ class Base:
             CorruptShardError: A shard isn't what was packed: an append must not build on it.
         """
         with written(path) as file:
-            for key in self._keys():
+            for key in self.each_key():
                 file.write(key_hash(key))
 
-    def joined_splits(self, added: Mapping[str, Split]) -> dict[str, Split]:
-        """Return the splits of both: the tables of the base first, so that its rows keep their numbers."""
-        joined = dict(self.manifest.splits)
-        for name, split in added.items():
-            old = joined.get(name)
-            joined[name] = split if old is None else _joined(old, split)
-        # A split that nothing came to has counts for the old classes only.
-        widths = {column: len(counts.counts) for split in added.values() for column, counts in split.labels.items()}
-        return {name: _widened(split, widths) for name, split in joined.items()}
-
-    def _keys(self) -> Iterator[str]:
+    def each_key(self) -> Iterator[str]:
+        """Yield every key, read with all checks. Raises CorruptShardError."""
         layout = column_layouts(self.schema)[KEY]
         shape = batch_shape(self.schema, self.manifest.columns)
         for split in self.manifest.splits:
@@ -152,6 +143,16 @@ class Base:
                     except DamagedValueError as error:
                         what = read_failure(error.status, error.chunk)
                         raise CorruptShardError(f"shard {reader.path}: {what}", shard=reader.path) from error
+
+    def joined_splits(self, added: Mapping[str, Split]) -> dict[str, Split]:
+        """Return the splits of both: the tables of the base first, so that its rows keep their numbers."""
+        joined = dict(self.manifest.splits)
+        for name, split in added.items():
+            old = joined.get(name)
+            joined[name] = split if old is None else _joined(old, split)
+        # A split that nothing came to has counts for the old classes only.
+        widths = {column: len(counts.counts) for split in added.values() for column, counts in split.labels.items()}
+        return {name: _widened(split, widths) for name, split in joined.items()}
 
 
 def _joined(old: Split, new: Split) -> Split:

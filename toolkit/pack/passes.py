@@ -66,7 +66,7 @@ def pack_all(
         stage = Stage(transaction.store) if prepared.two_passes else None
         first = journal if stage is None else stage.journal
         packer = SlicePacker(
-            prepared.shaper, prepared.schema, stage or transaction, first, job.shard_size, prepared.deriver
+            prepared.rows, prepared.schema, stage or transaction, first, job.shard_size, prepared.deriver
         )
         results, resumed = _pack_slices(job, packer, survey, first.finished() if stage else finished, progress)
     except BaseException as error:

@@ -18,13 +18,14 @@ from toolkit.pack.identity import journal_options
 from toolkit.pack.job import KeyConflict, OnExisting, PackJob
 from toolkit.pack.journal import Journal
 from toolkit.pack.shape import Shaper
+from toolkit.pack.slices import SliceRows
 from toolkit.pack.versions import versions
 from toolkit.sources.base import Source, Survey
 from toolkit.sources.make import make_source
 from toolkit.sources.names import printable
 from toolkit.storage.places import real_path
 
-__all__ = ["Prepared", "make_shaper", "prepare"]
+__all__ = ["Prepared", "base_of", "check_base", "make_shaper", "prepare", "with_label_tables"]
 
 _APPENDED_TO = "appended to"
 
@@ -35,7 +36,7 @@ class Prepared:
 
     Attributes:
         base: The version that is appended to, if any.
-        shaper: The rows to pack, as they come from the source.
+        rows: The rows to pack, as they come from the source, shaped.
         columns: The columns with their label tables.
         derived: The columns that are derived of them.
         schema: The shards' schema.
@@ -45,7 +46,7 @@ class Prepared:
     """
 
     base: Base | None
-    shaper: Shaper
+    rows: SliceRows
     columns: tuple[Column, ...]
     derived: tuple[Derived, ...]
     schema: pa.Schema
@@ -61,7 +62,7 @@ class Prepared:
     @property
     def survey(self) -> Survey:
         """What there is to pack."""
-        return self.shaper.survey
+        return self.rows.survey
 
 
 def prepare(
@@ -75,10 +76,10 @@ def prepare(
         NotFoundError: There is no unfinished pack, and the job is to resume one.
         SourceError, UsageError: The input can't be packed.
     """
-    base = _base(job, journal, committed)
+    base = base_of(job, journal, committed)
     kind, shaper = _surveyed(job, base, source)
     survey = shaper.survey
-    columns = _with_label_tables(survey)
+    columns = with_label_tables(survey)
     derived = derived_of(columns)
     schema = _schema(columns, survey, derived)
     fault = columns_fault(columns, derived) or schema_fault(schema, columns, derived)
@@ -89,7 +90,7 @@ def prepare(
     options = _shaping_options(job, survey, kind)
     return Prepared(
         base=base,
-        shaper=shaper,
+        rows=shaper,
         columns=columns,
         derived=derived,
         schema=schema,
@@ -106,7 +107,7 @@ def prepare(
 
 def check_base(job: PackJob, journal: Journal, committed: Committed | None) -> None:
     """Raise NotFoundError when the job is to append to, or to go on with, what isn't there."""
-    _base(job, journal, committed)
+    base_of(job, journal, committed)
 
 
 def make_shaper(job: PackJob, source: Source) -> Shaper:
@@ -114,7 +115,7 @@ def make_shaper(job: PackJob, source: Source) -> Shaper:
     return Shaper(source, source.survey(), job.verify_images, job.image_encoding, job.short_side, job.max_pixels)
 
 
-def _base(job: PackJob, journal: Journal, committed: Committed | None) -> Base | None:
+def base_of(job: PackJob, journal: Journal, committed: Committed | None) -> Base | None:
     """Return the version to append to; for an append that was killed behind its commit, the one that was."""
     known = None if committed is None or committed.base is None else f"{job.dataset}@sha256:{committed.base}"
     match job.on_existing:
@@ -155,7 +156,8 @@ def _surveyed(job: PackJob, base: Base | None, given: Source | None) -> tuple[st
     return kind, shaper
 
 
-def _with_label_tables(survey: Survey) -> tuple[Column, ...]:
+def with_label_tables(survey: Survey) -> tuple[Column, ...]:
+    """Return the columns with the hashes of their label tables."""
     return tuple(
         msgspec.structs.replace(column, label_table=sha256(encode_label_table(survey.classes[column.name])))
         if column.name in survey.classes

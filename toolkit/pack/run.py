@@ -22,7 +22,7 @@ from toolkit.pack.note import CommitNote
 from toolkit.pack.passes import Packed, Progress, pack_all
 from toolkit.pack.prepare import Prepared, check_base, make_shaper, prepare
 from toolkit.pack.report import provenance, rejects_jsonl
-from toolkit.sources.base import Slice, Source
+from toolkit.sources.base import Slice, Source, Survey
 from toolkit.sources.make import make_source
 from toolkit.sources.reject import Reject
 from toolkit.storage.local import LocalStore
@@ -83,7 +83,7 @@ def packing(job: PackJob, progress: Progress = lambda *_: None, source: Source |
         if committed is None:
             result = _packed(job, prepared, transaction, journal, note, progress, started)
         else:
-            result = known(job, prepared, committed, note.rejects(committed), started)
+            result = known(job, prepared.survey, committed, note.rejects(committed), started)
         yield result
         with contextlib.suppress(StorageError):  # the next pack or gc knows it for what it is
             journal.discard()
@@ -159,20 +159,20 @@ def finish(
     report = provenance(job, prepared.survey, time.monotonic() - started, renamed=packed.renamed)
     transaction.commit(manifest, {"rejects.jsonl": rejects_jsonl(packed.rejects, job), "provenance.json": report})
     seconds = time.monotonic() - started
-    return _result(job, prepared, packed, manifest, pin, seconds)
+    return _result(job, prepared.survey, packed, manifest, pin, seconds)
 
 
-def known(job: PackJob, prepared: Prepared, committed: Committed, rejects: list[Reject], started: float) -> PackResult:
+def known(job: PackJob, survey: Survey, committed: Committed, rejects: list[Reject], started: float) -> PackResult:
     """Return what the pack came to that was stopped behind its commit."""
     manifest = resolve(f"{job.dataset}@sha256:{committed.pin}").manifest
     packed = Packed(
         results=[],
         rejects=rejects,
         renamed=committed.renamed,
-        resumed=len(prepared.survey.slices),
+        resumed=len(survey.slices),
         rows=committed.added,
     )
-    return _result(job, prepared, packed, manifest, committed.pin, time.monotonic() - started)
+    return _result(job, survey, packed, manifest, committed.pin, time.monotonic() - started)
 
 
 def _planned(slices: Sequence[Slice]) -> PlannedSplit:
@@ -185,25 +185,23 @@ def _planned(slices: Sequence[Slice]) -> PlannedSplit:
     )
 
 
-def _result(
-    job: PackJob, prepared: Prepared, packed: Packed, manifest: Manifest, pin: str, seconds: float
-) -> PackResult:
-    splits, classes = manifest.splits, prepared.survey.classes
+def _result(job: PackJob, survey: Survey, packed: Packed, manifest: Manifest, pin: str, seconds: float) -> PackResult:
+    splits, classes = manifest.splits, survey.classes
     report = os.path.join(job.dataset, REPORTS, f"{pin}.rejects.jsonl") if packed.rejects else None
     return PackResult(
         pin=pin,
         dataset=job.dataset,
-        source_kind=str(prepared.options.get("source_kind", "")),
+        source_kind=str(manifest.options.get("source_kind", "")),
         samples=sum(split.rows for split in splits.values()),
         shards=sum(table.shards for split in splits.values() for table in split.tables),
         bytes=sum(split.bytes for split in splits.values()),
         seconds=seconds,
         splits={name: split.rows for name, split in splits.items()},
         classes=len(next(iter(classes.values()))) if classes else None,
-        skipped=dict(prepared.survey.skipped),
-        left_out=prepared.survey.left_out,
-        warnings=prepared.survey.warnings,
-        skipped_names=dict(prepared.survey.skipped_names),
+        skipped=dict(survey.skipped),
+        left_out=survey.left_out,
+        warnings=survey.warnings,
+        skipped_names=dict(survey.skipped_names),
         rejects=packed.rejects,
         rejects_report=report,
         added=packed.rows,

@@ -126,7 +126,7 @@ class SlicePacker:
 
 
 class OpenSlice:
-    """A slice that is being packed. Leaving the block without finish() removes what wasn't published. For one thread."""
+    """A slice that is being packed. Leaving the block removes what wasn't published. For one thread."""
 
     def __init__(
         self,
@@ -155,9 +155,7 @@ class OpenSlice:
     ) -> None:
         self.abort()
 
-    def add(
-        self, rows: pa.RecordBatch, rejects: Sequence[Reject] = (), sizes: NDArray[np.int64] | None = None
-    ) -> None:
+    def add(self, rows: pa.RecordBatch, rejects: Sequence[Reject] = (), sizes: NDArray[np.int64] | None = None) -> None:
         """Add rows, with their derived columns, and samples that were left out. `sizes`: row_bytes(rows), if known.
 
         Raises:
@@ -169,6 +167,10 @@ class OpenSlice:
         for name, counter in self._labels.items():
             counter.update(rows.column(name).to_pylist())
         self._hashes.add(rows.column(KEY).to_pylist())
+
+    def reject(self, reject: Reject) -> None:
+        """Note a sample that is left out."""
+        self._rejects.append(reject)
 
     def finish(self, part: Slice) -> SliceResult:
         """Publish the shards and write the journal entry of `part`, which the slice is; return what it came to.

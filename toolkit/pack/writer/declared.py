@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -18,9 +18,9 @@ from toolkit.options.value_type import expected
 from toolkit.sources.names import is_utf8, printable
 from toolkit.sources.payloads import holds, named_as
 
-__all__ = ["Declared", "Declaration", "check_names", "declare", "declare_by", "written_as"]
+__all__ = ["Declaration", "Declared", "check_names", "declare", "declare_by", "written_as"]
 
-Declaration = str | Kind | pa.DataType
+Declaration: TypeAlias = "str | Kind | pa.DataType"
 """What a column is declared by: the word of a kind, or an Arrow type, also as text."""
 
 _KINDS = {kind.value: kind for kind in Kind if kind not in (Kind.UNKNOWN, Kind.TOKENS)}
@@ -90,8 +90,8 @@ def declare_by(name: str, value: object, given: Declaration | None = None) -> De
     kind = _shown(value)
     if kind is None:
         raise UsageError(
-            f"the first record doesn't tell what the column {name!r} is ({_type_name(value)}): say it, by columns= of a "
-            "writer or kind= of toolkit.pack()"
+            f"the first record doesn't tell what the column {name!r} is ({_type_name(value)}): say it, by columns= of "
+            "a writer or kind= of toolkit.pack()"
         )
     return Declared(*_scalar(name, value)) if kind is Kind.SCALAR else _of_kind(name, kind)
 
@@ -102,7 +102,7 @@ def written_as(declared: Declared) -> str:
         return str(declared.type)
     if declared.kind in _PLAIN_TYPES and declared.type != _PLAIN_TYPES[declared.kind]:
         return str(declared.type)
-    return declared.kind.value
+    return str(declared.kind.value)
 
 
 def _of_kind(name: str, kind: Kind) -> Declared:
@@ -132,7 +132,7 @@ def _of_type(name: str, dtype: pa.DataType) -> Declared:
 
 
 def _parsed(name: str, text: str) -> pa.DataType:
-    """Return the Arrow type that a text means: an alias of Arrow's, or list<…>, large_list<…>, fixed_size_list<…, n>."""
+    """Return the Arrow type of a text: an alias of Arrow's, or list<…>, large_list<…>, fixed_size_list<…, n>."""
     word, opened, inner = text.strip().partition("<")
     word = word.strip()
     if opened and inner.rstrip().endswith(">"):

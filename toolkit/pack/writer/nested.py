@@ -1,0 +1,108 @@
+"""Look at values before Arrow converts them: it cuts fractions off, takes text for a list, and leaves fields out.
+
+What passes here means the same in the column; the rest, as a number that is too large, Arrow refuses by itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from toolkit.sources.contents import UnfitError
+
+__all__ = ["fitting", "type_name"]
+
+_LISTS = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+_SHOWN = (bool, int, float, str, bytes)
+
+
+def fitting(value: Any, dtype: pa.DataType) -> Any:
+    """Return what Arrow makes a value of `dtype` of. Raises UnfitError when it is none."""
+    if value is None:
+        return None
+    if pa.types.is_struct(dtype):
+        return _struct(value, dtype)
+    if any(is_list(dtype) for is_list in _LISTS):
+        if isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype.kind in "iufb":
+            return _numbers(value, dtype.value_type)
+        if type(value).__module__.partition(".")[0] == "torch":
+            return fitting(value.detach().cpu().numpy(), dtype)
+        if not isinstance(value, list | tuple | np.ndarray) or np.shape(value) == ():
+            raise _unfit(value, dtype)
+        return [fitting(one, dtype.value_type) for one in value]
+    if isinstance(value, np.datetime64 | np.timedelta64):
+        return _time(value, dtype)
+    if isinstance(value, np.generic):
+        value = value.item()
+    _check_plain(value, dtype)
+    return value
+
+
+def type_name(value: object) -> str:
+    """Return a value for a message: itself where it is short, else what it is."""
+    text = repr(value) if type(value) in _SHOWN else ""
+    if text and len(text) <= 80:
+        return text
+    shape = getattr(value, "shape", None)
+    kind = f"{type(value).__module__}.{type(value).__name__}".removeprefix("builtins.")
+    return f"a value of type {kind}" + ("" if shape is None else f" of {' x '.join(map(str, shape)) or 'no axes'}")
+
+
+def _struct(value: Any, dtype: pa.DataType) -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        raise _unfit(value, dtype)
+    types = {field.name: field.type for field in dtype}
+    for name in value:
+        if name not in types:
+            raise UnfitError(f"it has {name!r}, which {dtype} hasn't")
+    return {name: fitting(value.get(name), of) for name, of in types.items()}
+
+
+def _numbers(array: np.ndarray[Any, Any], dtype: pa.DataType) -> Any:
+    """Return an array of numbers that Arrow converts without changing any."""
+    kinds = "iu" if pa.types.is_integer(dtype) else "iuf" if pa.types.is_floating(dtype) else "b"
+    if array.dtype.kind not in kinds or not (pa.types.is_integer(dtype) or pa.types.is_floating(dtype)):
+        return [fitting(one, dtype) for one in array.tolist()]
+    own = np.dtype(dtype.to_pandas_dtype())
+    if array.dtype == own:
+        return array
+    return [fitting(one, dtype) for one in array.tolist()]
+
+
+def _time(value: Any, dtype: pa.DataType) -> Any:
+    unit = "D" if dtype == pa.date32() else getattr(dtype, "unit", None)
+    if unit is None or isinstance(value, np.datetime64) == pa.types.is_duration(dtype):
+        raise _unfit(value, dtype)
+    word = "datetime64" if isinstance(value, np.datetime64) else "timedelta64"
+    exact = value.astype(f"{word}[{unit}]")
+    if not np.isnat(value) and exact.astype(value.dtype) != value:
+        raise UnfitError(f"{value} is no whole number of {unit}, as {dtype} has")
+    return exact
+
+
+def _check_plain(value: Any, dtype: pa.DataType) -> None:
+    if pa.types.is_integer(dtype):
+        fits = isinstance(value, int) and not isinstance(value, bool)
+    elif pa.types.is_floating(dtype):
+        fits = isinstance(value, int | float) and not isinstance(value, bool)
+        if isinstance(value, float) and math.isfinite(value):
+            with np.errstate(over="ignore"):
+                fits = fits and bool(np.isfinite(np.dtype(dtype.to_pandas_dtype()).type(value)))
+    elif pa.types.is_boolean(dtype):
+        fits = isinstance(value, bool)
+    elif dtype in (pa.string(), pa.large_string()):
+        fits = isinstance(value, str)
+    elif dtype in (pa.binary(), pa.large_binary()) or pa.types.is_fixed_size_binary(dtype):
+        fits = isinstance(value, bytes | bytearray | memoryview)
+    else:
+        fits = not isinstance(value, bool | float)
+    if not fits:
+        raise _unfit(value, dtype)
+
+
+def _unfit(value: object, dtype: pa.DataType) -> UnfitError:
+    return UnfitError(f"{type_name(value)} is no {dtype}")
