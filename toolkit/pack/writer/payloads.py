@@ -61,7 +61,7 @@ def _file(path: str, most: int) -> tuple[bytes, str]:
         )
     try:
         with open_file(path) as file:
-            size = file.seek(0, os.SEEK_END)
+            size = file.seek(0, 2)  # the end
             if size > most:
                 raise UnfitError(too_large(size, most))
             file.seek(0)
