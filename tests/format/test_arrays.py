@@ -36,6 +36,8 @@ def values_of(dtype: pa.DataType) -> st.SearchStrategy[Any]:
         return st.fixed_dictionaries({field.name: st.none() | values_of(field.type) for field in dtype})
     if pa.types.is_list(dtype) or pa.types.is_large_list(dtype):
         return st.lists(st.none() | values_of(dtype.value_type), max_size=4)
+    if pa.types.is_fixed_size_list(dtype):
+        return st.lists(st.none() | values_of(dtype.value_type), min_size=dtype.list_size, max_size=dtype.list_size)
     return VALUES[dtype]
 
 
@@ -44,6 +46,7 @@ TYPES = st.recursive(
     lambda inner: st.one_of(
         st.builds(pa.list_, inner),
         st.builds(pa.large_list, inner),
+        st.builds(pa.list_, inner, st.sampled_from([1, 4])),
         st.lists(inner, min_size=1, max_size=3).map(
             lambda types: pa.struct([(f"f{i}", t) for i, t in enumerate(types)])
         ),

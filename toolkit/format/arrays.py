@@ -49,6 +49,9 @@ def to_array(values: Sequence[Any], dtype: pa.DataType) -> pa.Array:
         child = to_array([item for one in lists for item in one], dtype.value_type)
         offsets = _offsets([len(one) for one in lists], wide=pa.types.is_large_list(dtype))
         return pa.Array.from_buffers(dtype, rows, [validity, offsets], children=[child])
+    if pa.types.is_fixed_size_list(dtype) and validity is None:
+        child = to_array([item for one in values for item in one], dtype.value_type)
+        return pa.Array.from_buffers(dtype, rows, [None], children=[child])
     if dtype in (pa.binary(), pa.large_binary(), pa.string(), pa.large_string()):
         text = dtype in (pa.string(), pa.large_string())
         pieces = [b"" if value is None else _utf8(value) if text else value for value in values]

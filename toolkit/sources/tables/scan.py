@@ -98,7 +98,8 @@ def scan(
                 listed[roots[name].folder].add(named)
             if skipping:
                 codes = found.codes[start : start + batch.num_rows]
-                dropped[start : start + batch.num_rows] |= (codes == MISSING) | (codes == NO_PATH)
+                needed = name not in table.facts.optional
+                dropped[start : start + batch.num_rows] |= (codes == MISSING) | ((codes == NO_PATH) & needed)
         for name in inside:
             dropped[start : start + batch.num_rows] |= ~valid_rows(batch.column(name))
         start += batch.num_rows

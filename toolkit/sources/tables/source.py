@@ -127,6 +127,8 @@ class TableSource(Source):
                 table = read[index]
                 rows = table.rows if left is None else min(left, table.rows)
                 found = scan(table, rows, plan, roots[index], skips, listed)
+                if plan.key in roots[index] and listed:  # the keys of rejects are paths, too
+                    listed[roots[index][plan.key].folder].add([reject.key for reject in table.rejects])
                 parts = list(cut(split, number, index, table, found, options.slice_bytes, options.max_value_bytes))
                 slices += parts
                 number += len(parts)
@@ -159,7 +161,8 @@ class TableSource(Source):
         rejects: list[Reject] = []
         waiting = told = done = 0
         for batch, files, numbers in self._pieces(table, survey.plan, payload):
-            loaded = {name: self._load(batch.column(name), of) for name, of in files.items()}
+            optional = table.facts.optional
+            loaded = {name: self._load(batch.column(name), of, name in optional) for name, of in files.items()}
             made, found = maker.make(batch, numbers, loaded)
             if pending and waiting + made.nbytes > PIECE_BYTES:
                 read = part.bytes * done // payload.rows
@@ -215,12 +218,13 @@ class TableSource(Source):
         if left:
             raise SourceError(f"{table.shown} has fewer rows than before: pack again when nothing writes to it")
 
-    def _load(self, array: pa.Array, files: Files) -> LoadedFiles:
-        """Read the files behind some rows' paths."""
+    def _load(self, array: pa.Array, files: Files, is_optional: bool) -> LoadedFiles:
+        """Read the files behind some rows' paths. Where those are optional, a row need not have one."""
         texts = paths_of(array)
         paths: list[str | None] = []
         reasons: dict[int, str] = {}
-        nothing = () if self.options.missing is not Missing.NULL else (MISSING, NO_PATH)
+        no_file = (MISSING, NO_PATH) if self.options.missing is Missing.NULL else ()
+        nothing = (*no_file, NO_PATH) if is_optional else no_file
         for i, (text, code) in enumerate(zip(texts, files.codes.tolist(), strict=True)):
             try:
                 paths.append(None if text is None else relative(text))

@@ -35,6 +35,7 @@ class TableFacts:
         classes: Names of the ids in a field of integers, or of lists of integers, in id order.
         files: Fields whose text is the path of a file, with the folder that it is relative to and must stay below. A
             row has the file's bytes in such a field's place.
+        optional: Fields of `files` in which a row need not have a path: a null then, whatever --missing says.
         key: The field that keys are made of, unless --key names another: of a field of files, the path. Without one,
             keys are the input's name and the row, as in "part-0.csv#12".
         counts_unlisted: The folders of `files` are there for this input: media in them that no row names are told.
@@ -44,6 +45,7 @@ class TableFacts:
     kinds: Mapping[str, Kind] = field(default_factory=dict)
     classes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
+    optional: frozenset[str] = frozenset()
     key: str | None = None
     counts_unlisted: bool = False
     options: Mapping[str, object] = field(default_factory=dict)
