@@ -27,6 +27,17 @@ def put_mds(root: Path) -> None:
     mds_shards.numbers(root, 2)
 
 
+def put_voc(root: Path) -> None:
+    put(root, "JPEGImages/1.jpg", encoded(9, 9))
+    put(root, "Annotations/1.xml", b"<annotation/>")
+
+
+def put_yolo(root: Path) -> None:
+    put(root, "images/1.jpg", encoded(9, 9))
+    put(root, "labels/1.txt", b"0 0.5 0.5 1 1")
+    put(root, "classes.txt", b"cat")
+
+
 INPUTS: dict[str, Callable[[Path], None]] = {
     "imagefolder": lambda root: put(root, "cat/1.jpg", encoded(9, 9)),
     "mds": put_mds,
@@ -34,7 +45,9 @@ INPUTS: dict[str, Callable[[Path], None]] = {
     "roxxel": lambda root: roxxels.write(root / "x.rox", np.arange(64, dtype=np.uint16), 32),
     "text": lambda root: put(root, "x.txt", b"a text"),
     "tfrecord": lambda root: tfrecords.write(root / "x.tfrecord", tfrecords.many(3)),
+    "voc": put_voc,
     "webdataset": lambda root: put(root, "x.tar", tars.tar_bytes(tars.samples(2))),
+    "yolo": put_yolo,
 }
 
 

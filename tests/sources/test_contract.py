@@ -154,6 +154,68 @@ class TestMDS(SourceContract):
         return Bad(root / "in", "shard.00000.mds", "shard.00000.mds#2")
 
 
+class TestVoc(SourceContract):
+    kind = "voc"
+    largest = 1 << 14
+    beside = (".jpg", ".xml", ".txt")
+
+    def good(self, root: Path) -> Path:
+        make_folder(root / "in", {"JPEGImages": 24})
+        (root / "in/Annotations").mkdir()
+        (root / "in/ImageSets/Main").mkdir(parents=True)
+        for i in range(24):
+            self.annotate(root / "in", f"{i:04d}")
+        for name, part in {"train": range(16), "val": range(16, 24)}.items():
+            (root / f"in/ImageSets/Main/{name}.txt").write_text("".join(f"{i:04d}\n" for i in part))
+        return root / "in"
+
+    def bad(self, root: Path) -> Bad:
+        make_folder(root / "in", {"JPEGImages": 3})
+        (root / "in/Annotations").mkdir()
+        for name in ("0000", "0001", "0002"):
+            self.annotate(root / "in", name, "xmin" if name != "0001" else "nothing")
+        return Bad(root / "in", "0001.xml", "JPEGImages/0001.jpg")
+
+    def annotate(self, folder: Path, name: str, first: str = "xmin") -> None:
+        box = f"<{first}>1</{first}><ymin>2</ymin><xmax>30</xmax><ymax>40</ymax>"
+        text = f"<annotation><object><name>dog</name><bndbox>{box}</bndbox></object></annotation>"
+        (folder / f"Annotations/{name}.xml").write_text(text)
+
+    def stranger(self, folder: Path) -> str:
+        (folder / "JPEGImages/stranger.bin").write_bytes(b"of no kind")
+        (folder / "JPEGImages/.hidden").write_bytes(b"hidden")
+        return "JPEGImages/stranger.bin"
+
+
+class TestYolo(SourceContract):
+    kind = "yolo"
+    largest = 1 << 14
+    beside = (".jpg", ".txt")
+
+    def good(self, root: Path) -> Path:
+        make_folder(root / "in", {"images/train": 16, "images/val": 8})
+        for path in sorted(root.rglob("*.jpg")):
+            self.annotate(path, "1 0.5 0.5 0.25 0.25\n0 0.1 0.1 0.1 0.1\n")
+        (root / "in/data.yaml").write_text("train: images/train\nval: images/val\nnames: [cat, dog]\n")
+        return root / "in"
+
+    def bad(self, root: Path) -> Bad:
+        make_folder(root / "in", {"images": 3})
+        for path in sorted(root.rglob("*.jpg")):
+            self.annotate(path, f"{int(path.stem)} 0.5 0.5 0.25 0.25\n")
+        (root / "in/classes.txt").write_text("cat\ndog\n")
+        return Bad(root / "in", "0002.txt", "images/0002.jpg")
+
+    def annotate(self, path: Path, text: str) -> None:
+        label = Path(str(path).replace("/images", "/labels")).with_suffix(".txt")
+        label.parent.mkdir(parents=True, exist_ok=True)
+        label.write_text(text)
+
+    def stranger(self, folder: Path) -> str:
+        (folder / "images/train/stranger.bin").write_bytes(b"of no kind")
+        return "images/train/stranger.bin"
+
+
 KINDS = (
     TestHdf5,
     TestImageFolder,
@@ -164,6 +226,8 @@ KINDS = (
     TestWebDataset,
     TestText,
     TestRoxxel,
+    TestVoc,
+    TestYolo,
 )
 
 
@@ -173,9 +237,11 @@ def test_every_kind_keeps_it() -> None:
 
 @pytest.mark.parametrize("owner", KINDS)
 def test_no_kind_takes_what_is_another_s(owner: type[SourceContract], tmp_path: Path) -> None:
-    files = list(map(str, owner().inputs(owner().good(tmp_path))))
-    assert files
+    folder = owner().good(tmp_path)
+    files = list(map(str, owner().inputs(folder)))
+    assert files or registry.named(owner.kind).takes_folder(str(folder))
     for other in registry.every():
         if other.name != owner.kind:
             taken = [path for path in files if other.looks_like(path) or other.is_named(path)]
             assert not taken, other.name
+            assert not other.takes_folder(str(folder)), other.name
