@@ -23,7 +23,20 @@ from toolkit.format.arrays import bits_buffer
 from toolkit.sources.base import too_large
 from toolkit.storage.files import storage_errors
 
-__all__ = ["DENIED", "GOOD", "MISSING", "NO_PATH", "Files", "Root", "UnsafePathError", "load", "relative", "why"]
+__all__ = [
+    "GOOD",
+    "MISSING",
+    "NO_PATH",
+    "UNSAFE",
+    "Files",
+    "Root",
+    "UnsafePathError",
+    "load",
+    "paths_of",
+    "relative",
+    "why",
+]
+
 
 GOOD, NO_PATH, MISSING, UNSAFE, OUTSIDE, NOT_REGULAR, DENIED = range(7)
 """What came of a path: a file; there is none; nothing lies there; it is refused by its text, by a link, by what it is,
@@ -84,6 +97,12 @@ def relative(text: bytes) -> str:
     if not parts:
         raise UnsafePathError(f"the path {path!r} names a folder")
     return "/".join(parts)
+
+
+def paths_of(array: pa.Array) -> list[bytes | None]:
+    """Return paths as they are in a table: the bytes, whether they are text or not; None for none."""
+    texts: list[bytes | None] = array.cast(pa.string()).cast(pa.binary()).to_pylist()
+    return [text or None for text in texts]
 
 
 class Root:
@@ -178,6 +197,11 @@ class Files:
             self.ctimes_ns[rows],
             self.inodes[rows],
         )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Files) and repr(self) == repr(other)
+
+    __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         """Tell all there is, in short: what a slice is known by."""

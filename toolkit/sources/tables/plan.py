@@ -56,7 +56,8 @@ class Plan:
     Attributes:
         columns: The columns, in order.
         key: The field that holds the keys, or None for the input's name and row.
-        files: The fields whose text is the path of a file.
+        key_is_path: The keys are paths, and written as such.
+        files: The fields whose text is the path of a file that is packed.
         require_labels: A missing label is a reject.
         verify_images: Whether headers of images are looked at.
         max_value_bytes: A row with a larger value is rejected.
@@ -65,6 +66,7 @@ class Plan:
 
     columns: tuple[PlannedColumn, ...]
     key: str | None
+    key_is_path: bool
     files: tuple[str, ...]
     require_labels: bool
     verify_images: VerifyImages
@@ -149,9 +151,9 @@ def make_plan(first: Table, tables: Sequence[Table], files: Sequence[str], optio
     for one in chosen:
         column, dtype = _make_column(one)
         ids = facts.classes.get(one.field)
-        if ids is not None:
-            check_class_names(ids, where=f"class names of column {one.field!r} in {first.shown}", unit="id", first=0)
         if one in named:
+            if ids is not None:
+                _check_classes(one.field, first, tables)
             names = options.classes if one is given and options.classes else ids
             if names is None:
                 names = _found_classes(one, tables)
@@ -161,6 +163,7 @@ def make_plan(first: Table, tables: Sequence[Table], files: Sequence[str], optio
     return Plan(
         tuple(columns),
         key,
+        key in files,
         tuple(one.field for one in chosen if one.field in files),
         options.require_labels,
         options.verify_images,
@@ -201,11 +204,6 @@ def _check_field(name: str, first: Table, other: Table) -> None:
         raise SourceError(
             f"column {name!r} {told[0]} and {told[1]}: all files of a source need the same columns. "
             "Write them alike, leave some out with --exclude, or name the columns to pack with --columns"
-        )
-    if first.facts.classes.get(name) != other.facts.classes.get(name):
-        raise SourceError(
-            f"the class names of column {name!r} in {other.shown} are not those in {first.shown}: an id would "
-            "mean two classes. Write the files alike, or leave some out with --exclude"
         )
     facts = [(t.facts.kinds.get(name), name in t.facts.files, t.facts.key == name) for t in (first, other)]
     if facts[0] != facts[1]:
@@ -290,6 +288,18 @@ def _takes_given_classes(
     return nameless[0]
 
 
+def _check_classes(field: str, first: Table, tables: Sequence[Table]) -> None:
+    """Refuse class names that tables say unless all say the same, and they can be a class map."""
+    names = first.facts.classes[field]
+    for table in tables:
+        if table.rows and table.facts.classes.get(field) != names:
+            raise SourceError(
+                f"the class names of column {field!r} in {table.shown} are not those in {first.shown}: an id would "
+                "mean two classes. Write the files alike, or leave some out with --exclude"
+            )
+    check_class_names(names, where=f"class names of column {field!r} in {first.shown}", unit="id", first=0)
+
+
 def _found_classes(chosen: Chosen, tables: Sequence[Table]) -> tuple[str, ...]:
     """Return the different texts of a column, sorted, found by reading that column of all tables."""
     if not _is_text(chosen.type):
@@ -298,10 +308,8 @@ def _found_classes(chosen: Chosen, tables: Sequence[Table]) -> tuple[str, ...]:
         )
     found: set[bytes] = set()
     for table in tables:
-        if not table.rows:
-            continue
-        for batch in table.read([chosen.field], 0, len(table.pieces)):
-            texts = batch.column(chosen.field).cast(pa.large_string()).cast(pa.large_binary())
+        for values in table.different(chosen.field):
+            texts = values.cast(pa.large_string()).cast(pa.large_binary())
             found.update(pc.unique(texts).drop_null().to_pylist())
             if len(found) > _MOST_CLASSES:
                 raise UsageError(

@@ -22,10 +22,11 @@ from toolkit.sources.names import printable
 from toolkit.sources.options import VerifyImages
 from toolkit.sources.payloads import check_payload, payload_column
 from toolkit.sources.reject import Reject
+from toolkit.sources.tables.paths import UnsafePathError, paths_of, relative
 from toolkit.sources.tables.plan import Plan, PlannedColumn, bytes_of
 from toolkit.sources.tables.table import FAULT, Table
 
-__all__ = ["LoadedFiles", "RowMaker"]
+__all__ = ["LoadedFiles", "RowMaker", "safe_paths"]
 
 _MOST_HINTS = 20  # looking for the nearest of many names takes long
 
@@ -76,8 +77,9 @@ class RowMaker:
         key = self._plan.key
         if key is None:
             keys = places
-        elif key in loaded:
-            keys = pc.coalesce(loaded[key].paths, places)
+        elif self._plan.key_is_path:
+            paths = loaded[key].paths if key in loaded else safe_paths(fields[key], reasons)
+            keys = pc.coalesce(paths, places)
         else:
             keys = _keys(fields[key], key, reasons)
         arrays = [keys]
@@ -106,6 +108,18 @@ def _faults(array: pa.Array | None) -> _Reasons:
     if array is None or array.null_count == len(array):
         return {}
     return {i: array[i].as_py() for i in np.flatnonzero(valid_rows(array)).tolist()}
+
+
+def safe_paths(array: pa.Array, reasons: dict[int, str]) -> pa.Array:
+    """Return paths as keys have them; null where there is none, or a reason why not."""
+    paths: list[str | None] = []
+    for i, text in enumerate(paths_of(array)):
+        try:
+            paths.append(None if text is None else relative(text))
+        except UnsafePathError as fault:
+            paths.append(None)
+            reasons[i] = str(fault)
+    return to_array(paths, pa.string())
 
 
 def _keys(array: pa.Array, field: str, reasons: _Reasons) -> pa.Array:

@@ -18,11 +18,20 @@ from toolkit.sources.options import Missing, SourceOptions
 from toolkit.sources.patterns import Patterns
 from toolkit.sources.payloads import named_as
 from toolkit.sources.skips import Skips
-from toolkit.sources.tables.paths import MISSING, NO_PATH, UNSAFE, Files, Root, UnsafePathError, relative
+from toolkit.sources.tables.paths import (
+    MISSING,
+    NO_PATH,
+    UNSAFE,
+    Files,
+    Root,
+    UnsafePathError,
+    paths_of,
+    relative,
+)
 from toolkit.sources.tables.plan import Plan, is_media
 from toolkit.sources.tables.table import Table
 
-__all__ = ["Listed", "Scan", "paths_of", "scan", "tell_unlisted"]
+__all__ = ["Listed", "Scan", "scan", "tell_unlisted"]
 
 
 @dataclass(frozen=True)
@@ -58,12 +67,6 @@ class Listed:
             at = int(np.searchsorted(known, value))
             if at == len(known) or known[at] != value:
                 yield path
-
-
-def paths_of(array: pa.Array) -> list[bytes | None]:
-    """Return paths as they are in a table: the bytes, whether they are text or not; None for none."""
-    texts: list[bytes | None] = array.cast(pa.string()).cast(pa.binary()).to_pylist()
-    return [text or None for text in texts]
 
 
 def scan(

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from toolkit.errors import SourceError, UsageError
-from toolkit.format.arrays import bool_array, to_array
+from toolkit.format.arrays import bool_array
 from toolkit.sources.base import PIECE_BYTES, Rows, Slice, Source, Survey, rows_schema
 from toolkit.sources.labels import check_label_options
 from toolkit.sources.names import printable
@@ -25,10 +25,10 @@ from toolkit.sources.places import not_found
 from toolkit.sources.reject import Reject
 from toolkit.sources.skips import FILE_REASONS, Skips
 from toolkit.sources.tables.cut import TablePart, cut, runs
-from toolkit.sources.tables.paths import GOOD, MISSING, NO_PATH, Files, Root, UnsafePathError, load, relative, why
+from toolkit.sources.tables.paths import GOOD, MISSING, NO_PATH, Files, Root, load, paths_of, why
 from toolkit.sources.tables.plan import Plan, check_alike, file_fields, make_plan
-from toolkit.sources.tables.rows import LoadedFiles, RowMaker
-from toolkit.sources.tables.scan import Listed, paths_of, scan, tell_unlisted
+from toolkit.sources.tables.rows import LoadedFiles, RowMaker, safe_paths
+from toolkit.sources.tables.scan import Listed, scan, tell_unlisted
 from toolkit.sources.tables.table import Table
 
 __all__ = ["TableSource"]
@@ -76,6 +76,10 @@ class TableSource(Source):
         """Return the tables that decide about columns and classes: those of all splits, packed or not."""
         return [table for tables in splits.values() for table in tables]
 
+    def narrowed(self, table: Table, fields: Sequence[str]) -> Table:
+        """Return a table for reading these fields only."""
+        return table.narrowed(fields)
+
     def shaping_options(self, plan: Plan) -> dict[str, object]:
         """Return what is said of the options in the survey: by default those that are given."""
         options = self.options
@@ -86,16 +90,21 @@ class TableSource(Source):
             "key": options.key,
             "label_mode": None if options.label_mode is LabelMode.AUTO else options.label_mode.value,
             "limit": options.limit,
-            "missing": None if options.missing is Missing.ERROR else options.missing.value,
             "require_labels": options.require_labels,
             "split": options.split,
         }
         fields = {column.column.name: column.field for column in plan.columns}
-        return {"fields": fields, **{name: value for name, value in given.items() if value}, **self.path_options(plan)}
+        return {"fields": fields, **{name: value for name, value in given.items() if value}, **self.file_options()}
 
-    def path_options(self, plan: Plan) -> dict[str, object]:
-        """Return what is said of options about paths."""
-        return {} if self.options.image_column is None else {"image_column": list(self.options.image_column)}
+    def file_options(self) -> dict[str, object]:
+        """Return those of the options about files that are given."""
+        options = self.options
+        given: dict[str, object] = {}
+        if options.image_column is not None:
+            given["image_column"] = list(options.image_column)
+        if options.missing is not Missing.ERROR:
+            given["missing"] = options.missing.value
+        return given
 
     def survey(self) -> Survey:
         """Find tables, columns, classes and files."""
@@ -114,7 +123,7 @@ class TableSource(Source):
         files = file_fields(first, options)
         plan = make_plan(first, tables, files, options)
         check_alike(first, tables, plan.fields)
-        read = [table.narrowed(plan.fields) for members in splits.values() for table in members]
+        read = [self.narrowed(table, plan.fields) for members in splits.values() for table in members]
         roots = [self._roots(table, plan.files) for table in read]
         whole = options.limit is None and len(read) == len(tables)
         counts = whole and (options.root is not None or first.facts.counts_unlisted)
@@ -174,6 +183,7 @@ class TableSource(Source):
             done = int(numbers[-1]) + 1 - payload.row
         if pending:
             yield Rows(pa.concat_batches(pending), tuple(rejects), part.bytes - told)
+        table.check_unchanged()
 
     def place(self, part: Slice, key: str) -> str:
         """Return the path of the slice's table."""
@@ -220,20 +230,16 @@ class TableSource(Source):
 
     def _load(self, array: pa.Array, files: Files, is_optional: bool) -> LoadedFiles:
         """Read the files behind some rows' paths. Where those are optional, a row need not have one."""
-        texts = paths_of(array)
-        paths: list[str | None] = []
         reasons: dict[int, str] = {}
+        paths = safe_paths(array, reasons)
+        texts = paths_of(array)
         no_file = (MISSING, NO_PATH) if self.options.missing is Missing.NULL else ()
         nothing = (*no_file, NO_PATH) if is_optional else no_file
-        for i, (text, code) in enumerate(zip(texts, files.codes.tolist(), strict=True)):
-            try:
-                paths.append(None if text is None else relative(text))
-            except UnsafePathError:
-                paths.append(None)
+        for i, code in enumerate(files.codes.tolist()):
             if code != GOOD and code not in nothing:
-                reasons[i] = why(code, text)
-        payloads, unread = load(paths, files, self.options.max_value_bytes)
-        return LoadedFiles(to_array(paths, pa.string()), payloads, {**reasons, **unread})
+                reasons.setdefault(i, why(code, texts[i]))
+        payloads, unread = load(paths.to_pylist(), files, self.options.max_value_bytes)
+        return LoadedFiles(paths, payloads, {**reasons, **unread})
 
 
 def _root(folder: str, *, follow_links: bool) -> Root:

@@ -92,6 +92,15 @@ class Table(ABC):
     def fingerprint(self, first: int, count: int) -> str:
         """Return a text that differs when the rows of these pieces do: by the file's state, or by a hash of them."""
 
+    def check_unchanged(self) -> None:  # noqa: B027 - most inputs are read whole when the table is made
+        """Raise SourceError when the input isn't what it was when the table was made. Asked when rows were read."""
+
+    def different(self, field: str) -> Iterator[pa.Array]:
+        """Yield the values of a field, or each different one at least: what class names are found from."""
+        if self.rows:
+            for batch in self.read([field], 0, len(self.pieces)):
+                yield batch.column(field)
+
     def narrowed(self, fields: Sequence[str]) -> Table:
         """Return the table for reading these fields only: its pieces may take fewer bytes then."""
         return self

@@ -15,7 +15,7 @@ from pictures import encode, picture
 import toolkit
 from toolkit.errors import SourceError, UsageError
 from toolkit.format.schema import Kind
-from toolkit.sources.options import LabelMode, Missing
+from toolkit.sources.options import LabelMode
 
 JPEG = encode(picture(1))
 PNG = encode(picture(2), "PNG")
@@ -114,8 +114,6 @@ def test_options_about_labels_need_one(tmp_path: Path) -> None:
         packed(source, tmp_path / "ds", label_mode=LabelMode.IMAGEFOLDER)
     with pytest.raises(UsageError, match="label columns y, z"):
         packed(source, tmp_path / "ds", classes=("a",), kind={"y": Kind.LABEL, "z": Kind.LABEL})
-    with pytest.raises(UsageError, match="--missing means nothing"):
-        packed(source, tmp_path / "ds", missing=Missing.SKIP)
 
 
 def test_blank_and_absent_texts_are_no_classes(tmp_path: Path) -> None:

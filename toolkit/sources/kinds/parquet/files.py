@@ -31,7 +31,7 @@ __all__ = [
     "SUFFIXES",
     "Footer",
     "batch_rows",
-    "check_alike",
+    "check_folders",
     "looks_like_parquet",
     "open_parquet",
     "partition_types",
@@ -147,32 +147,14 @@ def _read_chunks(file: InputFile) -> Chunks:
     return chunks
 
 
-def check_alike(first: Footer, other: Footer, is_wanted: Callable[[str], bool]) -> None:
-    """Raise SourceError when two files differ in the type of a wanted column, or in the names of their folders.
-
-    The columns of a file without rows don't matter.
-    """
+def check_folders(first: Footer, other: Footer) -> None:
+    """Raise SourceError when two files differ in the names of the folders k=v that they lie in."""
     if first.partitions.keys() != other.partitions.keys():
         folders = [", ".join(f"{name}=…" for name in footer.partitions) or "none" for footer in (first, other)]
         raise SourceError(
             f"{first.shown} lies in other partition folders ({folders[0]}) than {other.shown} ({folders[1]}): "
             "all files of a source need the same ones. Leave some out with --exclude"
         )
-    if not other.rows:
-        return
-    for name in filter(is_wanted, dict.fromkeys([*first.schema.names, *other.schema.names])):
-        types = [stored(footer, name) if name in footer.schema.names else None for footer in (first, other)]
-        if types[0] != types[1]:
-            told = [
-                f"isn't in {footer.shown}"
-                if dtype is None
-                else f"is {footer.schema.field(name).type} in {footer.shown}"
-                for dtype, footer in zip(types, (first, other), strict=True)
-            ]
-            raise SourceError(
-                f"column {name!r} {told[0]} and {told[1]}: all files of a source need the same columns. "
-                "Write them alike, leave some out with --exclude, or name the columns to pack with --columns"
-            )
 
 
 def stored(footer: Footer, name: str) -> pa.DataType:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
-from toolkit.sources.spec import COMMON, FIELDS, TOKENS, SourceSpec
+from toolkit.sources.spec import COMMON, TABLES, TOKENS, SourceSpec
 
 if TYPE_CHECKING:
     from toolkit.sources.base import Source
@@ -21,7 +21,7 @@ class ParquetSpec(SourceSpec):
     title = "Parquet files"
     sign = "Parquet by content"
     survey_text = "footers are read, and values only where they tell a kind or classes"
-    accepts = COMMON | FIELDS | TOKENS | {"limit", "key", "label_mode", "require_labels", "classes"}
+    accepts = COMMON | TABLES | TOKENS | {"image_column", "root"}
     skips: ClassVar[Mapping[str, tuple[str, str]]] = {
         "pandas_index": ("index column of pandas", "index columns of pandas")
     }
