@@ -54,7 +54,7 @@ def test_every_flag_and_argument_has_a_key() -> None:
     assert sorted(set(names) - {"help", "config", "set", "further"}) == sorted(KEYS)
 
 
-# Four configs, each without a contradiction, that have every key once: KEY: VALUE, and what the option gets.
+# Five configs, each without a contradiction, that have every key once: KEY: VALUE, and what the option gets.
 GIVEN: dict[str, dict[str, tuple[str, object]]] = {
     "imagefolder": {
         "source": ("s", "FOLDER/s"),
@@ -92,6 +92,10 @@ GIVEN: dict[str, dict[str, tuple[str, object]]] = {
         "follow_links": ("true", True),
         "max_value_bytes": ("5MB", 5_000_000),
         "max_pixels": ("7", 7),
+    },
+    "parquet": {
+        "image_column": ("[path, mask]", ["path", "mask"]),
+        "root": ("photos", "FOLDER/photos"),
     },
     "tfrecord": {
         "columns": ("['x=y', z]", ["x=y", "z"]),

@@ -42,6 +42,8 @@ VALUES: dict[str, list[Any]] = {
     "follow_links": [True],
     "max_value_bytes": ["5MB", 3 << 30, "10M"],
     "missing": ["skip"],
+    "image_column": [["a"]],
+    "root": ["r"],
     "tfrecord_raw": [True],
     "verify_images": ["decode"],
     "tokenizer": ["bytes"],

@@ -36,6 +36,7 @@ _LEAST = {
 }
 _INSTEAD = {
     "source": "download what it names, and give that folder or file",
+    "root": "download what lies there, and give that folder",
     "dataset": "give a folder for the dataset, and copy that folder there afterwards",
 }
 _PINNED = re.compile(r"(.*)@sha256:[^@/]*", re.DOTALL)  # what could not be opened by its path
@@ -179,6 +180,10 @@ class PackJob(InputOptions):
             )
         further = tuple(local_path(one, _INSTEAD["source"]) for one in self.more_sources)
         object.__setattr__(self, "more_sources", further)
+        if self.root is not None:
+            if not self.root:
+                raise UsageError("root is empty: give a folder, or leave --root out")
+            object.__setattr__(self, "root", local_path(self.root, _INSTEAD["root"]))
 
     @property
     def source_options(self) -> SourceOptions:
@@ -190,6 +195,11 @@ class PackJob(InputOptions):
     def sources(self) -> tuple[str, ...]:
         """All inputs."""
         return (self.source, *self.more_sources)
+
+    @property
+    def read_places(self) -> tuple[str, ...]:
+        """All inputs, and the folder that their rows' files lie in when it is another."""
+        return self.sources if self.root is None else (*self.sources, self.root)
 
     def allowed_rejects(self, samples: int) -> int:
         """Return how many of `samples` may be rejected."""

@@ -25,7 +25,7 @@ _SHOWN_REJECTS = 5
 
 def rejects_jsonl(rejects: Sequence[Reject], job: PackJob) -> bytes:
     """Return one JSON object a line: source (from the input's name on), key, reason."""
-    places = Places(job.sources)
+    places = Places(job.read_places)
     lines = (
         {"source": places.place(one.source), "key": one.key, "reason": places.shorten(one.reason)} for one in rejects
     )
@@ -45,7 +45,7 @@ def _name(reject: Reject) -> str:
 
 def provenance(job: PackJob, survey: Survey, seconds: float, *, renamed: int) -> bytes:
     """Return JSON that says with what, from what and when the version was packed."""
-    places = Places(job.sources)
+    places = Places(job.read_places)
     facts = {
         **versions(job),
         "python": platform.python_version(),

@@ -92,10 +92,12 @@ def packing(job: PackJob, progress: Progress = lambda *_: None, source: Source |
 
 def _check_places(job: PackJob) -> None:
     dataset = real_path(job.dataset)
+    for given in job.read_places:
+        place = real_path(given)
+        if os.path.commonpath([place, dataset]) == place:
+            what = "--root folder" if given == job.root else "source"
+            raise UsageError(f"the dataset {job.dataset!r} lies inside its {what} {given!r}: put it elsewhere")
     for given in job.sources:
-        source = real_path(given)
-        if os.path.commonpath([source, dataset]) == source:
-            raise UsageError(f"the dataset {job.dataset!r} lies inside its source {given!r}: put it elsewhere")
         if holds_dataset(given):
             raise SourceError(
                 f"{given!r} is a dataset already: it is opened or copied as it is, not packed. To pack its samples "
