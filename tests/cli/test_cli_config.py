@@ -103,6 +103,12 @@ GIVEN: dict[str, dict[str, tuple[str, object]]] = {
         "key": ("id", "id"),
         "tfrecord_raw": ("true", True),
     },
+    "csv": {
+        "delimiter": ("';'", ";"),
+        "quote": ("none", "none"),
+        "encoding": ("latin-1", "latin-1"),
+        "field_names": ("[a, b]", ["a", "b"]),
+    },
     "text": {
         "tokenizer": ("t.json", "FOLDER/t.json"),
         "text_column": ("t", "t"),
@@ -384,7 +390,7 @@ def test_check_says_where_values_come_from(cli: Cli, config: Path, monkeypatch: 
         ('user_metadata: {a: "\\ud800"}', "'\\\\ud800' is not valid UTF-8"),
         (
             "tfrecord_raw: true\nlabel_mode: imagefolder",
-            "no kind of source takes --label-mode (imagefolder, mds, parquet) and --tfrecord-raw (tfrecord) together",
+            "and --tfrecord-raw (tfrecord) together: leave one of them out",
         ),
         ("source_kind: text\nimage_encoding: raw", "a source of kind text has no images"),
         ("tokenizer: bytes\nimage_encoding: jpeg:90", "means nothing with --tokenizer"),

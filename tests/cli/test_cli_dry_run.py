@@ -39,8 +39,10 @@ def put_yolo(root: Path) -> None:
 
 
 INPUTS: dict[str, Callable[[Path], None]] = {
+    "csv": lambda root: put(root, "x.csv", b"text,n\na,1\nb,2\n"),
     "imagefolder": lambda root: put(root, "cat/1.jpg", encoded(9, 9)),
     "mds": put_mds,
+    "jsonl": lambda root: put(root, "x.jsonl", b'{"text": "a", "n": 1}\n'),
     "parquet": write_parquet,
     "roxxel": lambda root: roxxels.write(root / "x.rox", np.arange(64, dtype=np.uint16), 32),
     "text": lambda root: put(root, "x.txt", b"a text"),

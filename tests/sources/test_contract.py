@@ -216,9 +216,43 @@ class TestYolo(SourceContract):
         return "images/train/stranger.bin"
 
 
+class TestCsv(SourceContract):
+    kind = "csv"
+    largest = 256
+
+    def good(self, root: Path) -> Path:
+        (root / "in").mkdir()
+        for name, rows in {"train-0": 12, "train-1": 5, "val-0": 6}.items():
+            text = "".join(f'{i},"{name}, row {i}"\r\n' for i in range(rows))
+            (root / f"in/{name}.csv").write_text(f"n,text\r\n{text}", newline="")
+        return root / "in"
+
+    def bad(self, root: Path) -> Bad:
+        (root / "x.csv").write_text("a,b\n1,2\n1,2,3\n4,5\n")
+        return Bad(root / "x.csv", "x.csv, line 3", "x.csv, line 3")
+
+
+class TestJsonLines(SourceContract):
+    kind = "jsonl"
+    largest = 256
+
+    def good(self, root: Path) -> Path:
+        (root / "in").mkdir()
+        for name, rows in {"train-0": 12, "train-1": 5, "val-0": 6}.items():
+            lines = [json.dumps({"n": i, "text": f"{name}, row {i}", "more": [i]}) for i in range(rows)]
+            (root / f"in/{name}.jsonl").write_text("\n".join(lines) + "\n")
+        return root / "in"
+
+    def bad(self, root: Path) -> Bad:
+        (root / "x.jsonl").write_text('{"a": 1}\n{"a": 1, "a": 2}\n{"a": 3}\n')
+        return Bad(root / "x.jsonl", "x.jsonl, line 2", "x.jsonl, line 2")
+
+
 KINDS = (
     TestHdf5,
+    TestCsv,
     TestImageFolder,
+    TestJsonLines,
     TestMDS,
     TestNumpy,
     TestParquet,

@@ -30,28 +30,28 @@ from toolkit.sources.options import SourceOptions
 from toolkit.sources.spec import COMMON, SourceSpec
 
 
-class CsvSpec(SourceSpec):
+class AsvSpec(SourceSpec):
     """Files of lines whose fields lie between commas; the first line has their names."""
 
-    name = "csv"
-    title = "CSV files"
-    sign = "CSV by name (.csv)"
+    name = "asv"
+    title = "ASV files"
+    sign = "ASV by name (.asv)"
     survey_text = "first lines are read, for the names of fields"
     accepts = COMMON | {"columns"}
     skips = {"without_fields": ("file without a field", "files without a field")}
 
     def looks_like(self, path: str) -> bool:
-        """Tell whether a file is called *.csv."""
-        return path.endswith(".csv")
+        """Tell whether a file is called *.asv."""
+        return path.endswith(".asv")
 
     def make(self, options: SourceOptions) -> Source:
         """Return what reads them."""
-        from toolkit.sources.kinds.csv.source import CsvSource
+        from toolkit.sources.kinds.asv.source import AsvSource
 
-        return CsvSource(options)
+        return AsvSource(options)
 
 
-SPEC = CsvSpec()
+SPEC = AsvSpec()
 '''
 
 SOURCE = '''
@@ -73,7 +73,7 @@ from toolkit.sources.reject import Reject
 from toolkit.sources.skips import FILE_REASONS, Skips
 
 
-class CsvSource(Source):
+class AsvSource(Source):
     """Reads them."""
 
     def __init__(self, options: SourceOptions) -> None:
@@ -82,7 +82,7 @@ class CsvSource(Source):
     def survey(self) -> Survey:
         """Read the first lines."""
         skips = Skips(FILE_REASONS)
-        files = find_files(self._options, ends_with((".csv",)), None, skips)
+        files = find_files(self._options, ends_with((".asv",)), None, skips)
         heads = {file.path: Path(file.path).read_text().partition("\\n")[0].strip() for file in files}
         for file in files:
             if not heads[file.path]:
@@ -134,19 +134,19 @@ main()
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Where the folder of one more kind lies, beside the input."""
-    (tmp_path / "kinds/csv").mkdir(parents=True)
-    (tmp_path / "kinds/csv/__init__.py").write_text('"""Comma-separated files."""\n')
-    (tmp_path / "kinds/csv/spec.py").write_text(SPEC)
-    (tmp_path / "kinds/csv/source.py").write_text(SOURCE)
+    (tmp_path / "kinds/asv").mkdir(parents=True)
+    (tmp_path / "kinds/asv/__init__.py").write_text('"""Comma-separated files."""\n')
+    (tmp_path / "kinds/asv/spec.py").write_text(SPEC)
+    (tmp_path / "kinds/asv/source.py").write_text(SOURCE)
     return tmp_path / "kinds"
 
 
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
     (tmp_path / "in").mkdir()
-    (tmp_path / "in/train.csv").write_text("word,meaning\none,1\ntwo,2\nthree\n")
-    (tmp_path / "in/val.csv").write_text("word,meaning\nfour,4\n")
-    (tmp_path / "in/test.csv").write_text("")
+    (tmp_path / "in/train.asv").write_text("word,meaning\none,1\ntwo,2\nthree\n")
+    (tmp_path / "in/val.asv").write_text("word,meaning\nfour,4\n")
+    (tmp_path / "in/test.asv").write_text("")
     (tmp_path / "in/README.md").write_text("about this")
     return tmp_path / "in"
 
@@ -160,26 +160,26 @@ def test_a_folder_is_all_that_a_kind_costs(folder: Path, table: Path, tmp_path: 
     done = run(folder, "pack", table, tmp_path / "ds", "--max-rejects", "1")
     assert done.returncode == 0, done.stderr
     assert "samples=3 " in done.stdout.splitlines()[-1]
-    assert "passed over: 1 file of another kind (README.md), 1 file without a field (test.csv)" in done.stdout
+    assert "passed over: 1 file of another kind (README.md), 1 file without a field (test.asv)" in done.stdout
     ds = toolkit.open(tmp_path / "ds", split="train")
     assert [(ds[i]["__key__"], ds[i]["word"], ds[i]["meaning"]) for i in range(len(ds))] == [
-        ("train.csv#1", "one", "1"),
-        ("train.csv#2", "two", "2"),
+        ("train.asv#1", "one", "1"),
+        ("train.asv#2", "two", "2"),
     ]
-    assert ds.manifest.options["source_kind"] == "csv"
+    assert ds.manifest.options["source_kind"] == "asv"
     assert run(folder, "verify", "--full", tmp_path / "ds").returncode == 0
 
 
 def test_the_command_line_knows_it(folder: Path, table: Path, tmp_path: Path) -> None:
     plan = run(folder, "pack", table, tmp_path / "ds", "--dry-run", "--json")
-    assert json.loads(plan.stdout)["source_kind"] == "csv", plan.stderr
+    assert json.loads(plan.stdout)["source_kind"] == "asv", plan.stderr
     plan = run(folder, "pack", table, tmp_path / "ds", "--dry-run")
     assert plan.stdout.startswith("dry run: nothing is written; first lines are read, for the names of fields\n")
     told = run(folder, "pack", "--help").stdout
-    assert "--source-kind csv|imagefolder|" in told
-    assert "CSV files, an image folder" in " ".join(told.split()).replace("An image", "an image")
+    assert "--source-kind asv|csv|" in told
+    assert "ASV files, CSV and TSV files" in " ".join(told.split())
     schema = json.loads(run(folder, "config", "schema").stdout)
-    assert schema["properties"]["source_kind"]["enum"][0] == "csv"
+    assert schema["properties"]["source_kind"]["enum"][0] == "asv"
 
 
 @pytest.mark.parametrize(
@@ -187,11 +187,11 @@ def test_the_command_line_knows_it(folder: Path, table: Path, tmp_path: Path) ->
     [
         (
             ["--key", "word"],
-            "--key means nothing for a source of kind csv: leave it out. Kinds that take it: ",
+            "--key means nothing for a source of kind asv: leave it out. Kinds that take it: ",
         ),
-        (["--tokenizer", "bytes"], "--tokenizer means nothing for a source of kind csv"),
-        (["--source-kind", "cvs"], "Did you mean 'csv'?"),
-        (["--source-kind", "imagefolder", "--columns", "a"], "Kinds that take it: csv, "),
+        (["--tokenizer", "bytes"], "--tokenizer means nothing for a source of kind asv"),
+        (["--source-kind", "avs"], "Did you mean 'asv'?"),
+        (["--source-kind", "imagefolder", "--columns", "a"], "Kinds that take it: asv, "),
     ],
 )
 def test_what_it_does_not_accept_is_refused(
@@ -204,9 +204,9 @@ def test_what_it_does_not_accept_is_refused(
 
 
 def test_it_is_gone_with_its_folder(table: Path, tmp_path: Path) -> None:
-    assert "csv" not in registry.names()
-    with pytest.raises(UsageError, match=r"source kind must be one of imagefolder.*, got 'csv'"):
-        pack(PackJob(source=str(table), dataset=str(tmp_path / "ds"), source_kind="csv"))
+    assert "asv" not in registry.names()
+    with pytest.raises(UsageError, match=r"source kind must be one of .*, got 'asv'"):
+        pack(PackJob(source=str(table), dataset=str(tmp_path / "ds"), source_kind="asv"))
 
 
 # --- one that a program registers ------------------------------------------------------------------------------------

@@ -40,6 +40,10 @@ def pack(
     missing: Literal["null", "skip", "error"] = "error",
     image_column: Sequence[str] | None = None,
     root: str | os.PathLike[str] | None = None,
+    delimiter: str | None = None,
+    quote: str | None = None,
+    encoding: str | None = None,
+    field_names: Sequence[str] | None = None,
     tfrecord_raw: bool = False,
     verify_images: Literal["header", "decode", "off"] = "header",
     tokenizer: str | os.PathLike[str] | None = None,
@@ -89,6 +93,10 @@ def pack(
         missing: A sample that lacks a column: pack a null, skip it, or reject it.
         image_column: The fields of a table whose text is the path of an image, below --root.
         root: The folder that paths in tables and annotations are below; the table's own folder if not given.
+        delimiter: The character between the fields of a CSV file; a comma, and in .tsv files a tab, if not given.
+        quote: The character around fields of a CSV file; none where quotes mean nothing.
+        encoding: The encoding of a table's text, as latin-1; UTF-8 if not given.
+        field_names: Names of the fields of a CSV file whose first row is a sample already.
         tfrecord_raw: Records are bytes, not tf.train.Example.
         verify_images: Reject images without a readable header, or those that can't be decoded; off looks at nothing.
         tokenizer: Pack text as tokens: a tokenizer.json, or bytes. Nothing is downloaded.
@@ -137,6 +145,10 @@ def pack(
         "missing": missing,
         "image_column": image_column,
         "root": root,
+        "delimiter": delimiter,
+        "quote": quote,
+        "encoding": encoding,
+        "field_names": field_names,
         "tfrecord_raw": tfrecord_raw,
         "verify_images": verify_images,
         "tokenizer": tokenizer,

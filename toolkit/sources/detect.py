@@ -76,7 +76,8 @@ def _of_folder(path: str, specs: Sequence[SourceSpec]) -> SourceSpec | None:
     for spec in specs:
         if spec.is_folder and any(map(spec.looks_like, everything)):
             return spec
-    return _only(path, found) if found else None
+    least = min((kind.is_faint for kind in found), default=0)
+    return _only(path, {kind for kind in found if kind.is_faint == least}) if found else None
 
 
 def _has_strangers(path: str, specs: Sequence[SourceSpec]) -> bool:

@@ -12,7 +12,7 @@ from toolkit.sources.detect import find_kind
 from toolkit.sources.fields import check_fields
 from toolkit.sources.options import InputOptions, SourceOptions
 from toolkit.sources.registry import every, named, of_plugins
-from toolkit.sources.spec import SourceSpec
+from toolkit.sources.spec import TOKENS, SourceSpec
 from toolkit.sources.splits import check_name
 
 __all__ = ["check_options", "make_source"]
@@ -26,6 +26,8 @@ def make_source(kind: str | None, options: SourceOptions) -> tuple[str, Source]:
         UsageError: There is no such kind, or an option means nothing for it.
     """
     found = find_kind(options.paths) if kind is None else kind
+    if kind is None and not TOKENS.isdisjoint(_given(options)):
+        found = named(found).texts_by or found
     source = _source(named(found), options)
     if options.tokenizer is not None:
         from toolkit.sources.tokenized import TokenizedSource

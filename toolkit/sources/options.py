@@ -82,6 +82,8 @@ class InputOptions:
         missing: What becomes of a sample that lacks a column.
         image_column: Fields that hold paths of images; those that a kind knows of itself when None.
         root: What such paths are relative to; nothing above it is read.
+        delimiter, quote, encoding: How delimited text is written; as its name says, "\"" and UTF-8 when None.
+        field_names: Names of the fields of delimited text whose first row has none.
         tfrecord_raw: TFRecord payloads are no tf.train.Example: pack them as bytes.
         verify_images: How much of each image is looked at; what fails is rejected. A source looks at headers unless
             this is OFF; decoding is up to whoever packs its rows.
@@ -180,6 +182,27 @@ class InputOptions:
         Text(path=True),
         "The folder that paths in tables and annotations are below; the table's own folder if not given.",
         metavar="FOLDER",
+    )
+    delimiter: str | None = option(
+        Text(),
+        "The character between the fields of a CSV file; a comma, and in .tsv files a tab, if not given.",
+        metavar="CHARACTER|tab",
+        in_journal=True,
+    )
+    quote: str | None = option(
+        Text(),
+        "The character around fields of a CSV file; none where quotes mean nothing.",
+        metavar="CHARACTER|none",
+        in_journal=True,
+    )
+    encoding: str | None = option(
+        Text(), "The encoding of a table's text, as latin-1; UTF-8 if not given.", metavar="NAME", in_journal=True
+    )
+    field_names: tuple[str, ...] | None = option(
+        Names(),
+        "Names of the fields of a CSV file whose first row is a sample already.",
+        metavar="FIELD,...",
+        in_journal=True,
     )
     tfrecord_raw: bool = option(
         Flag(), "Records are bytes, not tf.train.Example.", False, in_journal=True, in_manifest="raw"

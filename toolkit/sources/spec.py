@@ -44,7 +44,9 @@ class SourceSpec(ABC):
         skips: Reasons of its own for which it passes something over: one, and many of them, in words.
         has_images: Some of its inputs hold images; what only images have is refused for others.
         is_folder: An input is one folder, and one file that looks_like() takes is enough, wherever below it lies.
-        is_faint: Its files lie beside those of any other kind, so a folder is of this kind only if of no other.
+        is_faint: Its files lie beside those of other kinds, so a folder is of this kind only if of no other, or only
+            of such that are fainter: 0 is not faint, and 2 is fainter than 1.
+        texts_by: The kind that reads the texts of its inputs, where they become tokens; None: it does so itself.
     """
 
     name: ClassVar[str]
@@ -55,7 +57,8 @@ class SourceSpec(ABC):
     skips: ClassVar[Mapping[str, tuple[str, str]]] = {}
     has_images: ClassVar[bool] = True
     is_folder: ClassVar[bool] = False
-    is_faint: ClassVar[bool] = False
+    is_faint: ClassVar[int] = 0
+    texts_by: ClassVar[str | None] = None
 
     @abstractmethod
     def looks_like(self, path: str) -> bool:

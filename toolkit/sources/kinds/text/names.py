@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from toolkit.sources.file_names import PACKED
+
 __all__ = ["LINES", "PACKED", "PLAIN", "is_lines", "is_plain", "looks_like_text"]
 
 LINES = (".jsonl", ".ndjson", ".json")
 PLAIN = (".txt", ".text", ".md")
-PACKED = ("", ".gz", ".bz2", ".xz", ".zst")
 
 _LINE_SUFFIXES = tuple(stem + packed for stem in LINES for packed in PACKED)
 _PLAIN_SUFFIXES = tuple(stem + packed for stem in PLAIN for packed in PACKED)

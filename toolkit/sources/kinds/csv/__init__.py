@@ -1,0 +1,1 @@
+"""CSV and TSV files, and folders of pictures that one tells of."""

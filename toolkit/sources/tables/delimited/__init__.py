@@ -1,0 +1,1 @@
+"""Tables as delimited text: CSV, TSV and their like."""

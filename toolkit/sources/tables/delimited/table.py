@@ -1,0 +1,281 @@
+"""A file of delimited text as a table: read once whole, for its rows, lines and types; then piece by piece."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from toolkit.errors import SourceError
+from toolkit.format.arrays import to_array
+from toolkit.sources.files import InputFile
+from toolkit.sources.names import printable
+from toolkit.sources.reject import Reject
+from toolkit.sources.tables.delimited.dialect import Dialect, check_names, fields_of
+from toolkit.sources.tables.delimited.field_types import FieldType, convert
+from toolkit.sources.tables.delimited.rows import Block, parse, read_blocks
+from toolkit.sources.tables.stream import TextFile, open_text, place_of
+from toolkit.sources.tables.table import Table, TableFacts
+
+__all__ = ["DelimitedTable", "PathRule", "Scanned", "scan_delimited"]
+
+_MOST_REJECTS = 10_000  # beyond it, the delimiter or a quote is wrong
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Some rows: where they are in the text, the line that they begin on and how many they take, how many they are."""
+
+    start: int
+    end: int
+    line: int
+    lines: int
+    rows: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scanned:
+    """What is found in a file by reading it once.
+
+    Attributes:
+        text: The file.
+        dialect: How it is written.
+        names: The names of its fields, in order; "" for an index that pandas wrote, which is passed over.
+        pieces: Where its rows are.
+        rejects: Rows that have more or fewer fields than there are names.
+        blank_lines: How many lines have nothing.
+        most: Bytes that a row may have.
+    """
+
+    text: TextFile
+    dialect: Dialect
+    names: tuple[str, ...]
+    pieces: tuple[Piece, ...]
+    rejects: tuple[Reject, ...]
+    blank_lines: int
+    most: int
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The names of the fields that become columns."""
+        return tuple(name for name in self.names if name)
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return sum(piece.rows for piece in self.pieces)
+
+
+@dataclass(frozen=True, slots=True)
+class PathRule:
+    """A field `name` of paths that are made of another: `prefix`, its text, `suffix`; it may stand in its place."""
+
+    name: str
+    field: str
+    prefix: str
+    suffix: str
+    replaces: bool
+
+
+def scan_delimited(file: InputFile, dialect: Dialect, types: dict[str, FieldType], most: int) -> Scanned:
+    """Read a file once. A file without a row of names, or without fields, has none.
+
+    Args:
+        file: Where it is.
+        dialect: How it is written.
+        types: What the values of each field are so far, by its name; those of the file are added.
+        most: Bytes that a row may have.
+
+    Raises:
+        SourceError: It can't be read in one way only; names file and line.
+        StorageError: It can't be read.
+    """
+    scan = _Scan(open_text(file, dialect.encoding), dialect, types)
+    for block in read_blocks(scan.text, dialect, most):
+        scan.add(block)
+    return Scanned(
+        text=scan.text,
+        dialect=dialect,
+        names=tuple(scan.names or ()),
+        pieces=tuple(scan.pieces),
+        rejects=tuple(scan.rejects),
+        blank_lines=scan.blank_lines,
+        most=most,
+    )
+
+
+class _Scan:
+    """What is known of a file when some blocks of it have been read."""
+
+    def __init__(self, text: TextFile, dialect: Dialect, types: dict[str, FieldType]) -> None:
+        self.text = text
+        self.names: list[str] | None = None
+        self.pieces: list[Piece] = []
+        self.rejects: list[Reject] = []
+        self.blank_lines = 0
+        self._dialect = dialect
+        self._types = types
+        self._rows = 0
+
+    def add(self, block: Block) -> None:
+        widths = block.found.widths
+        first = np.flatnonzero(widths)[:1]
+        header = 0
+        if self.names is None and len(first):
+            header = self._begin(block, int(first[0]))
+        self.blank_lines += int((widths[header:] == 0).sum()) + (0 if not header else int((widths[:header] == 0).sum()))
+        if self.names is None or header == len(widths):
+            return
+        keep = widths == len(self.names)
+        keep[:header] = False
+        self._reject(block, (widths != 0) & (widths != len(self.names)), header)
+        batch = parse(block, keep, self.names, self.names, self._dialect)
+        for name, texts in zip(self.names, batch.columns, strict=True):
+            if name:
+                self._types.setdefault(name, FieldType()).add(texts)
+            else:
+                self._check_index(texts, block.line)
+        count = int(keep.sum())
+        self._rows += count
+        start = int(block.found.ends[header - 1]) if header else 0
+        line = int(block.lines[header])
+        lines = int(block.found.lines[header:].sum())
+        self.pieces.append(Piece(block.start + start, block.start + block.found.end, line, lines, count))
+
+    def _begin(self, block: Block, first: int) -> int:
+        """Take the names of the first row; return how many rows of the block come before those of samples."""
+        row = block.row(first)
+        fields = fields_of(row, self._dialect)
+        line = int(block.lines[first])
+        names = list(self._dialect.names or fields)
+        check_names(self.text, names, line, row, self._dialect)
+        if len(names) != len(fields):
+            raise SourceError(
+                f"{place_of(self.text, line)}: {len(fields)} fields, and --field-names names {len(names)}"
+            )
+        self.names = names
+        return first if self._dialect.names else first + 1
+
+    def _reject(self, block: Block, rows: NDArray[np.bool_], header: int) -> None:
+        rows[:header] = False
+        for number in np.flatnonzero(rows).tolist():
+            line = int(block.lines[number])
+            self.rejects.append(
+                Reject(
+                    source=f"{printable(self.text.file.path)}, line {line}",
+                    key=f"{self.text.file.name}, line {line}",
+                    reason=f"{block.found.widths[number]} fields, and there are {len(self.names or ())} columns",
+                )
+            )
+        if len(self.rejects) > _MOST_REJECTS:
+            raise SourceError(
+                f"{self.text.shown}: more than {_MOST_REJECTS} rows have more or fewer fields than its row of names, "
+                f"the first of them {self.rejects[0].source.rpartition(', ')[2]}: look at its delimiter and quotes"
+            )
+
+    def _check_index(self, texts: pa.Array, line: int) -> None:
+        """Refuse a field without a name whose values aren't the rows' numbers."""
+        numbers = to_array([str(row) for row in range(self._rows, self._rows + len(texts))], pa.string())
+        if not texts.equals(numbers):
+            raise SourceError(
+                f"{self.text.shown}: column 1 has no name, and isn't the rows' numbers, behind line {line}: give it a "
+                "name in the file"
+            )
+
+
+class DelimitedTable(Table):
+    """The rows of a file."""
+
+    def __init__(
+        self, scanned: Scanned, schema: pa.Schema, facts: TableFacts, path_rule: PathRule | None = None
+    ) -> None:
+        """Take what was found. Fields of `schema` that the file hasn't are null; the rule's is made."""
+        self.file = scanned.text.file
+        self.schema = schema
+        self.facts = facts
+        self.rejects = scanned.rejects
+        pieces = scanned.pieces
+        if pieces and not scanned.text.has_places:  # it is read from the front only
+            rows, lines = sum(one.rows for one in pieces), sum(one.lines for one in pieces)
+            pieces = (Piece(pieces[0].start, pieces[-1].end, pieces[0].line, lines, rows),)
+        self.pieces = [(piece.rows, max(1, piece.end - piece.start)) for piece in pieces]
+        self._pieces = pieces
+        self._scanned = scanned
+        self._path_rule = path_rule
+
+    @property
+    def lacking(self) -> list[str]:
+        """The fields that are null in all rows, since the file hasn't them."""
+        made = () if self._path_rule is None else (self._path_rule.name,)
+        return [name for name in self.schema.names if name not in (*self._scanned.names, *made)]
+
+    def read(self, fields: Sequence[str], first: int, count: int) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of pieces, in order."""
+        rule = self._path_rule
+        asked = [rule.field if rule is not None and name == rule.name else name for name in fields]
+        wanted = [name for name in dict.fromkeys(asked) if name in self._scanned.names]
+        schema = pa.schema([self.schema.field(name) for name in fields])
+        for block, keep in self._blocks(first, count):
+            batch = parse(block, keep, self._scanned.names, wanted, self._scanned.dialect)
+            texts = dict(zip(wanted, batch.columns, strict=True))
+            arrays = [self._values(name, texts, batch.num_rows) for name in fields]
+            yield pa.RecordBatch.from_arrays(arrays, schema=schema) if fields else batch
+
+    def fingerprint(self, first: int, count: int) -> str:
+        """Return the file's state, how it is read, and which pieces these are."""
+        text = self._scanned.text
+        places = [(piece.start, piece.end) for piece in self._pieces[first : first + count]]
+        return repr((tuple(text.state), text.encoding, self._scanned.dialect, self._path_rule, places))
+
+    def place(self, row: int) -> str:
+        """Return the file and the line that a row begins on. Where lines aren't rows, a piece is read for it."""
+        before = 0
+        for number, piece in enumerate(self._pieces):
+            if row < before + piece.rows:
+                if piece.rows == piece.lines:
+                    return f"{printable(self.file.path)}, line {piece.line + row - before}"
+                return f"{printable(self.file.path)}, line {self._line(number, row - before)}"
+            before += piece.rows
+        return super().place(row)
+
+    def _values(self, name: str, texts: Mapping[str, pa.Array], rows: int) -> pa.Array:
+        dtype = self.schema.field(name).type
+        rule = self._path_rule
+        if rule is not None and name == rule.name:
+            made = texts.get(rule.field)
+            if made is not None:
+                return pc.binary_join_element_wise(rule.prefix, made, rule.suffix, "")
+        elif name in texts:
+            return convert(texts[name], dtype)
+        return pa.nulls(rows, dtype)
+
+    def _blocks(self, first: int, count: int) -> Iterator[tuple[Block, NDArray[np.bool_]]]:
+        """Yield the rows of pieces, and which of them are any."""
+        scanned = self._scanned
+        left = sum(piece.rows for piece in self._pieces[first : first + count])
+        pieces = self._pieces[first : first + count]
+        if not pieces:
+            return
+        has_places = scanned.text.has_places
+        start, line = (pieces[0].start, pieces[0].line) if has_places else (0, 1)
+        end = pieces[-1].end if has_places else None
+        for block in read_blocks(scanned.text, scanned.dialect, scanned.most, start=start, end=end, line=line):
+            keep = block.found.widths == len(scanned.names)
+            if not has_places:
+                keep[block.lines < pieces[0].line] = False  # the row of names
+            left -= int(keep.sum())
+            yield block, keep
+        if left:
+            raise SourceError(f"{scanned.text.shown} has {abs(left)} rows more or fewer than it had: pack again")
+
+    def _line(self, number: int, row: int) -> int:
+        for block, keep in self._blocks(number, 1):
+            lines = block.lines[keep]
+            if row < len(lines):
+                return int(lines[row])
+            row -= len(lines)
+        raise AssertionError("a row behind the last")

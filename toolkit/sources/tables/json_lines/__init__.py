@@ -1,0 +1,1 @@
+"""Tables as JSON lines: an object a line."""
