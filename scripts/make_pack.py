@@ -14,6 +14,7 @@ from toolkit.pack.job import PackJob
 
 FRONT = Path(__file__).parent.parent / "toolkit" / "pack" / "front.py"
 _WIDTH = 120
+_WORD = re.compile(r"'([^']+)'|([A-Za-z0-9_]+)")  # of an example in YAML
 _HEAD = '''"""Pack files from Python. Made by scripts/make_pack.py of the declared options: don't edit it."""
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ def _argument(option: Option, aliases: dict[str, str]) -> str:
 def _documentation(option: Option) -> str:
     text = option.help.replace("SOURCE", "`source`").replace("DATASET", "`dataset`")
     if isinstance(option.value, Pairs):
-        text += f" As {re.sub(r'([A-Za-z0-9_]+)', _quoted, option.value.example)}."
+        text += f" As {_WORD.sub(_quoted, option.value.example)}."
     return (
         textwrap.fill(
             f"{option.name}: {text}",
@@ -110,7 +111,7 @@ def _documentation(option: Option) -> str:
 
 
 def _quoted(word: re.Match[str]) -> str:
-    return f'"{word[1]}"'
+    return f'"{word[1] or word[2]}"'
 
 
 def main() -> int:

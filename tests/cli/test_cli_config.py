@@ -109,6 +109,9 @@ GIVEN: dict[str, dict[str, tuple[str, object]]] = {
         "encoding": ("latin-1", "latin-1"),
         "field_names": ("[a, b]", ["a", "b"]),
     },
+    "pairs": {
+        "pair": ("{image: 'i/{}.jpg', mask: ['m/{}.png']}", {"image": ["i/{}.jpg"], "mask": ["m/{}.png"]}),
+    },
     "text": {
         "tokenizer": ("t.json", "FOLDER/t.json"),
         "text_column": ("t", "t"),

@@ -43,6 +43,7 @@ INPUTS: dict[str, Callable[[Path], None]] = {
     "imagefolder": lambda root: put(root, "cat/1.jpg", encoded(9, 9)),
     "mds": put_mds,
     "jsonl": lambda root: put(root, "x.jsonl", b'{"text": "a", "n": 1}\n'),
+    "pairs": lambda root: put(root, "cat/1.jpg", encoded(9, 9)),
     "parquet": write_parquet,
     "roxxel": lambda root: roxxels.write(root / "x.rox", np.arange(64, dtype=np.uint16), 32),
     "text": lambda root: put(root, "x.txt", b"a text"),
@@ -61,6 +62,7 @@ def test_every_kind_can_be_planned(cli: Cli, tmp_path: Path, kind: str, tokens: 
     flags = ["--tokenizer", "bytes"] if tokens else []
     if tokens and kind not in ("text", "parquet", "mds"):
         flags = ["--limit", "1"] if kind != "roxxel" else ["--split", "all"]
+    flags += ["--pair", "cat/{}.jpg"] if kind == "pairs" else []
     ended = cli("pack", tmp_path / "source", tmp_path / "ds", "--dry-run", *flags)
     assert (ended.code, ended.err) == (0, "")
     assert ended.out.startswith("dry run: nothing is written; ")

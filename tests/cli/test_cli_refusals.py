@@ -48,6 +48,7 @@ VALUES: dict[str, list[Any]] = {
     "quote": ["none", "both"],
     "encoding": ["latin-1", "latin-x"],
     "field_names": [["a"]],
+    "pair": [{"image": "images/{}.jpg"}, {"image": "images/*.jpg"}],
     "tfrecord_raw": [True],
     "verify_images": ["decode"],
     "tokenizer": ["bytes"],

@@ -6,7 +6,7 @@ import pickle
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import pyarrow as pa
 import pytest
@@ -51,6 +51,7 @@ OTHERS: dict[str, Any] = {
     "quote": "none",
     "encoding": "latin-1",
     "field_names": ("x",),
+    "pair": {"image": ("images/{}.jpg",)},
     "tfrecord_raw": True,
     "verify_images": VerifyImages.OFF,
     "shuffle_seed": 1,
@@ -76,11 +77,13 @@ class SourceContract:
         kind: What --source-kind is given.
         largest: Bytes that a slice may take, so that good() is cut into several.
         beside: How files end that lie beside the inputs and are none, as the pictures that a table names.
+        always: Options without which there is no source of the kind.
     """
 
     kind: str
     largest = 1 << 12
     beside: tuple[str, ...] = ()
+    always: ClassVar[dict[str, Any]] = {}
 
     def good(self, root: Path) -> Path:
         """Write a folder of at least 20 samples, none of them bad, in several files; return it."""
@@ -105,10 +108,16 @@ class SourceContract:
         return registry.named(self.kind)
 
     def source(self, path: Path, **options: Any) -> Source:
-        given = SourceOptions(**{"paths": (str(path),), "slice_bytes": 1 << 30, **options})
-        kind, source = make_source(self.kind, given)
+        kind, source = make_source(self.kind, self.options(path, **options))
         assert kind == self.kind
         return source
+
+    def options(self, path: Path, **options: Any) -> SourceOptions:
+        return SourceOptions(**{"paths": (str(path),), "slice_bytes": 1 << 30, **self.always, **options})
+
+    def found(self, path: Path) -> str:
+        """The kind that a path is found to be of, where none is given."""
+        return make_source(None, self.options(path))[0]
 
     def test_it_is_found_by_its_name(self) -> None:
         assert self.kind in registry.known_names()
@@ -120,9 +129,9 @@ class SourceContract:
 
     def test_inputs_are_known_for_what_they_are(self, tmp_path: Path) -> None:
         folder = self.good(tmp_path)
-        assert find_kind([str(folder)]) == self.kind
+        assert self.found(folder) == self.kind
         files = self.inputs(folder)
-        assert all(self.spec.looks_like(str(path)) for path in files)
+        assert all(self.spec.looks_like(str(path)) is (self.spec.told_by is None) for path in files)
         if not self.spec.is_folder:
             assert find_kind([str(files[0])]) == self.kind
 
@@ -204,7 +213,7 @@ class SourceContract:
         name = self.stranger(folder)
         (folder / ".hidden").write_bytes(b"hidden")
         after = self.source(folder).survey()
-        assert find_kind([str(folder)]) == self.kind
+        assert self.found(folder) == self.kind
         more = {why for why, count in after.skipped.items() if count != before.skipped.get(why, 0)}
         assert more
         assert more <= {*WORDS, *self.spec.skips}, "each reason has its words"
@@ -234,8 +243,8 @@ class SourceContract:
         folder = self.good(tmp_path)
         pins = set()
         for jobs in (1, 3):
-            job = PackJob(source=str(folder), dataset=str(tmp_path / f"ds{jobs}"), jobs=jobs, source_kind=self.kind)
-            pins.add(pack(job).pin)
+            given = {"source": str(folder), "dataset": str(tmp_path / f"ds{jobs}"), "source_kind": self.kind}
+            pins.add(pack(PackJob(**given, jobs=jobs, **self.always)).pin)
         assert len(pins) == 1
 
 

@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperCommand
 
 from toolkit.cli.config_options import ConfigOption, SetOption
-from toolkit.cli.flags import flag, with_options
+from toolkit.cli.flags import flag, gathered, with_options
 from toolkit.cli.options import DebugOption, JsonOption, ProgressOption, QuietOption
 from toolkit.cli.output import Interrupted, note, print_document, print_line, print_views, warn
 from toolkit.cli.progress import shown_progress
@@ -30,7 +30,11 @@ __all__ = ["PackCommand", "pack"]
 
 
 class PackCommand(TyperCommand):
-    """The command without hidden arguments in its usage line, which SOURCE... stands for."""
+    """The command without hidden arguments in its usage line, and with several patterns behind one --pair."""
+
+    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
+        """Read the arguments: what has {} behind --pair is no path, but a pattern."""
+        return super().parse_args(ctx, gathered(args, "--pair", lambda text: "{}" in text))
 
     def collect_usage_pieces(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
         """Return the words of the usage line."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import typer
@@ -14,7 +14,7 @@ from toolkit.options.option import Option
 from toolkit.options.value_type import ValueType
 from toolkit.options.values import Flag
 
-__all__ = ["envvar", "flag", "flag_for", "with_options"]
+__all__ = ["envvar", "flag", "flag_for", "gathered", "with_options"]
 
 Command = TypeVar("Command", bound=Callable[..., None])
 
@@ -74,6 +74,25 @@ def with_options(options: Mapping[str, Option], *, before: str) -> Callable[[Com
         return run  # type: ignore[return-value]
 
     return decorate
+
+
+def gathered(arguments: Sequence[str], flag: str, is_value: Callable[[str], bool]) -> list[str]:
+    """Return a command's arguments with all values of a flag in one, with commas between them.
+
+    The flag may come several times, and several values may stand behind it: those that `is_value` knows.
+    """
+    values: list[str] = []
+    others: list[str] = []
+    left = list(arguments)
+    while left and left[0] != "--":
+        word, equals, value = left.pop(0).partition("=")
+        if word != flag or not (equals or left):
+            others.append(word + equals + value)
+            continue
+        values.append(value if equals else left.pop(0))
+        while left and not left[0].startswith("-") and is_value(left[0]):
+            values.append(left.pop(0))
+    return [*([flag, ",".join(values)] if values else []), *others, *left]
 
 
 def _parameter(option: Option) -> inspect.Parameter:

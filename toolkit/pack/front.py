@@ -44,6 +44,7 @@ def pack(
     quote: str | None = None,
     encoding: str | None = None,
     field_names: Sequence[str] | None = None,
+    pair: Mapping[str, str | Sequence[str]] | None = None,
     tfrecord_raw: bool = False,
     verify_images: Literal["header", "decode", "off"] = "header",
     tokenizer: str | os.PathLike[str] | None = None,
@@ -97,6 +98,9 @@ def pack(
         quote: The character around fields of a CSV file; none where quotes mean nothing.
         encoding: The encoding of a table's text, as latin-1; UTF-8 if not given.
         field_names: Names of the fields of a CSV file whose first row is a sample already.
+        pair: Files that belong together by name: the columns, and what the files of each are called, {} being what a
+            sample's files have in common. Several may stand behind one another; the first without COLUMN= is the image.
+            As {"image": "images/{}.jpg", "mask": "masks/{}.png"}.
         tfrecord_raw: Records are bytes, not tf.train.Example.
         verify_images: Reject images without a readable header, or those that can't be decoded; off looks at nothing.
         tokenizer: Pack text as tokens: a tokenizer.json, or bytes. Nothing is downloaded.
@@ -149,6 +153,7 @@ def pack(
         "quote": quote,
         "encoding": encoding,
         "field_names": field_names,
+        "pair": pair,
         "tfrecord_raw": tfrecord_raw,
         "verify_images": verify_images,
         "tokenizer": tokenizer,

@@ -95,7 +95,7 @@ def _unknown(path: str, specs: Sequence[SourceSpec], faults: Sequence[PluginErro
     if os.path.isdir(path):
         return SourceError(
             f"nothing to pack in {path!r}: {_files_text(len(_everything(path)))}. Looked for "
-            f"{', '.join(spec.sign for spec in specs)}. "
+            f"{', '.join(spec.sign for spec in specs if spec.told_by is None)}. "
             f"Give the folder that holds them, or say what the files are with --source-kind{told}"
         )
     titles = ", ".join(spec.title for spec in specs if not spec.is_folder)

@@ -25,7 +25,7 @@ def make_source(kind: str | None, options: SourceOptions) -> tuple[str, Source]:
         SourceError: The input is of no kind that is known.
         UsageError: There is no such kind, or an option means nothing for it.
     """
-    found = find_kind(options.paths) if kind is None else kind
+    found = kind or _told(options) or find_kind(options.paths)
     if kind is None and not TOKENS.isdisjoint(_given(options)):
         found = named(found).texts_by or found
     source = _source(named(found), options)
@@ -75,6 +75,12 @@ def _source(spec: SourceSpec, options: SourceOptions) -> Source:
             )
     check_fields(options)
     return spec.make(options)
+
+
+def _told(options: SourceOptions) -> str | None:
+    """Return the kind that an option says the input is of, or None."""
+    given = _given(options)
+    return next((spec.name for spec in every() if spec.told_by in given), None)
 
 
 def _kinds_for(options: SourceOptions) -> list[SourceSpec]:

@@ -11,6 +11,7 @@ from toolkit.options.compound import Names, Pairs, TextOrNames
 from toolkit.options.option import option
 from toolkit.options.values import SIZE, Choice, Flag, Text, Whole
 from toolkit.sources.class_option import ClassNames
+from toolkit.sources.pair_option import PairPatterns
 from toolkit.sources.split_option import FoldersOfSplits
 
 __all__ = [
@@ -84,6 +85,8 @@ class InputOptions:
         root: What such paths are relative to; nothing above it is read.
         delimiter, quote, encoding: How delimited text is written; as its name says, "\"" and UTF-8 when None.
         field_names: Names of the fields of delimited text whose first row has none.
+        pair: Column -> the patterns of its files, for toolkit.sources.kinds.pairs.patterns; the first column's are the
+            keys.
         tfrecord_raw: TFRecord payloads are no tf.train.Example: pack them as bytes.
         verify_images: How much of each image is looked at; what fails is rejected. A source looks at headers unless
             this is OFF; decoding is up to whoever packs its rows.
@@ -202,6 +205,12 @@ class InputOptions:
         Names(),
         "Names of the fields of a CSV file whose first row is a sample already.",
         metavar="FIELD,...",
+        in_journal=True,
+    )
+    pair: Mapping[str, tuple[str, ...]] | None = option(
+        PairPatterns(),
+        "Files that belong together by name: the columns, and what the files of each are called, {} being what a "
+        "sample's files have in common. Several may stand behind one another; the first without COLUMN= is the image.",
         in_journal=True,
     )
     tfrecord_raw: bool = option(

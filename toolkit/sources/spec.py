@@ -47,6 +47,7 @@ class SourceSpec(ABC):
         is_faint: Its files lie beside those of other kinds, so a folder is of this kind only if of no other, or only
             of such that are fainter: 0 is not faint, and 2 is fainter than 1.
         texts_by: The kind that reads the texts of its inputs, where they become tokens; None: it does so itself.
+        told_by: The option that says that an input is of this kind, if there is one; no file says it then.
     """
 
     name: ClassVar[str]
@@ -59,6 +60,7 @@ class SourceSpec(ABC):
     is_folder: ClassVar[bool] = False
     is_faint: ClassVar[int] = 0
     texts_by: ClassVar[str | None] = None
+    told_by: ClassVar[str | None] = None
 
     @abstractmethod
     def looks_like(self, path: str) -> bool:

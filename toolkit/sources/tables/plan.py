@@ -27,7 +27,7 @@ __all__ = ["LABEL_FIELD", "Plan", "PlannedColumn", "bytes_of", "check_alike", "f
 LABEL_FIELD = "label"
 _IMAGE_COLUMN = "image"
 _MOST_CLASSES = 1_000_000  # more different values than this are no classes
-_OF_TEXT = (Kind.TEXT, Kind.JSON)
+_OF_FILES = {Kind.TEXT: pa.string(), Kind.JSON: pa.string(), Kind.SCALAR: pa.int64(), Kind.LABEL: pa.int64()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ def make_plan(first: Table, tables: Sequence[Table], files: Sequence[str], optio
     chosen = choose_fields(fields, replace(options, key=None if key in files else key))
     if key is not None and key not in files and not _is_text(fields[key].type) and not _is_int(fields[key].type):
         raise UsageError(f"--key {key}: its values are {fields[key].type}; keys are text or integers")
-    chosen = [replace(one, type=pa.string()) if one.field in files and one.kind in _OF_TEXT else one for one in chosen]
+    chosen = [replace(one, type=_OF_FILES.get(one.kind, one.type)) if one.field in files else one for one in chosen]
     labels = [one for one in chosen if one.kind is Kind.LABEL]
     if labels and options.label_mode is LabelMode.NONE:
         raise UsageError(

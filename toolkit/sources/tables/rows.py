@@ -17,7 +17,7 @@ from toolkit.format.sizes import row_bytes
 from toolkit.pipelines.media import medium_of
 from toolkit.pipelines.medium import Medium, UnfitMediumError
 from toolkit.sources.base import LARGEST_VALUE, too_large
-from toolkit.sources.contents import UnfitError, check_json, check_tensor
+from toolkit.sources.contents import UnfitError, check_json, check_tensor, integer_of, label_of
 from toolkit.sources.names import printable
 from toolkit.sources.options import VerifyImages
 from toolkit.sources.payloads import check_payload, payload_column
@@ -145,6 +145,8 @@ def _convert(
             reasons[i] = f"column {column.field!r}: {too_large(int(sizes[i]), plan.max_value_bytes)}"
         array = _without(array, reasons)
     medium = medium_of(column.column.kind)
+    if files is not None and column.column.kind in (Kind.SCALAR, Kind.LABEL):
+        return _written_numbers(array, column, reasons)
     match column.column.kind:
         case Kind.LABEL:
             text = array.type in (pa.string(), pa.large_string())
@@ -177,6 +179,19 @@ def _sizes(array: pa.Array) -> NDArray[np.int64]:
         children = (pc.struct_field(array, i) for i in range(dtype.num_fields))
         return sum((_sizes(child) for child in children), start=np.zeros(len(array), np.int64))
     return row_bytes(pa.RecordBatch.from_arrays([array], names=["value"]))
+
+
+def _written_numbers(array: pa.Array, column: PlannedColumn, reasons: _Reasons) -> pa.Array:
+    """Return the number that is written in each file; of labels, a name of a class will do."""
+    ids = {name: number for number, name in enumerate(column.classes)}
+    made: list[int | None] = [None] * len(array)
+    for i in np.flatnonzero(valid_rows(array)).tolist():
+        data = bytes_of(array[i])
+        try:
+            made[i] = label_of(data, column.classes, ids) if column.column.kind is Kind.LABEL else integer_of(data)
+        except UnfitError as fault:
+            reasons[i] = f"column {column.field!r}: {fault}"
+    return to_array(made, pa.int64())
 
 
 def _text_labels(array: pa.Array, column: PlannedColumn, reasons: _Reasons) -> pa.Array:

@@ -18,7 +18,8 @@ from toolkit.format.media import stored_medium
 from toolkit.format.schema import Kind
 from toolkit.pipelines.media import medium_of
 from toolkit.pipelines.medium import Medium, UnfitMediumError
-from toolkit.sources.contents import UnfitError, check_json, check_tensor, text_of
+from toolkit.sources.contents import UnfitError, check_json, check_tensor, integer_of, label_of, text_of
+from toolkit.sources.extensions import kind_named
 from toolkit.sources.fields import Chosen, Field, choose_fields
 from toolkit.sources.inflate import GZIP, InflateError, inflate
 from toolkit.sources.kinds.webdataset.tar import FILE, FOLDER, LINK, SPARSE, Member
@@ -45,12 +46,6 @@ __all__ = [
 
 GZIP_SUFFIX = ".gz"
 
-_KINDS = {
-    "cls": Kind.SCALAR,
-    **dict.fromkeys(("txt", "text", "transcript"), Kind.TEXT),
-    **dict.fromkeys(("json", "jsn"), Kind.JSON),
-    "npy": Kind.TENSOR,
-}
 _TYPES = {
     Kind.LABEL: pa.int64(),
     Kind.SCALAR: pa.int64(),
@@ -60,8 +55,6 @@ _TYPES = {
     Kind.BYTES: pa.binary(),
     Kind.VALUE: pa.binary(),
 }
-_INTEGER = re.compile(rb"\s*([+-]?[0-9]{1,19})\s*")
-_SHOWN_BYTES = 40
 _GZIP_BYTES = 64 * 1024
 _CLASS_FIELDS = frozenset({"cls", "cls.gz"})
 _SKIPPED_KINDS = {FOLDER: "folders", LINK: "links", SPARSE: "sparse"}
@@ -225,11 +218,11 @@ def converter(kind: Kind, classes: Sequence[str] | None, verify: VerifyImages) -
         case Kind.TENSOR:
             return _tensor
         case Kind.SCALAR:
-            return _integer
+            return integer_of
         case Kind.LABEL:
             names = tuple(classes or ())
             ids = {name: number for number, name in enumerate(names)}
-            return lambda data: _label(data, names, ids)
+            return lambda data: label_of(data, names, ids)
     return lambda data: data
 
 
@@ -242,7 +235,7 @@ def _plain_medium(extension: str, seen: Mapping[str, Kind]) -> Kind | None:
 def _named(extension: str) -> Kind | None:
     """Return the kind that an extension's last part names, the one before .gz; or None."""
     last = f".{extension}".removesuffix(GZIP_SUFFIX).rpartition(".")[2]
-    return _KINDS.get(last) or named_as(last)
+    return kind_named(last)
 
 
 def _type(kind: Kind) -> pa.DataType:
@@ -280,30 +273,3 @@ def _json(data: memoryview) -> str:
 def _tensor(data: memoryview) -> memoryview:
     check_tensor(data)
     return data
-
-
-def _integer(data: memoryview) -> int:
-    match = _INTEGER.fullmatch(data)
-    number = int(match[1]) if match else 1 << 63
-    if not -(1 << 63) <= number < 1 << 63:
-        hint = "" if match or not data else "; if it names a class, give the names of all with --classes"
-        raise UnfitError(f"{_shown(data)} is no 64-bit integer{hint}")
-    return number
-
-
-def _label(data: memoryview, names: tuple[str, ...], ids: Mapping[str, int]) -> int:
-    """Return the id that the text is, or the id of the class that it names."""
-    if _INTEGER.fullmatch(data):
-        number = _integer(data)
-        if not 0 <= number < len(names):
-            raise UnfitError(f"{number} is not among the ids 0 to {len(names) - 1} of --classes")
-        return number
-    name = text_of(data).strip()
-    if name not in ids:
-        raise UnfitError(f"{_shown(data)} is neither an id nor a name of --classes")
-    return ids[name]
-
-
-def _shown(data: memoryview) -> str:
-    head = bytes(data[:_SHOWN_BYTES])
-    return ascii(head.decode("utf-8", "backslashreplace")) + (" …" if len(data) > len(head) else "")

@@ -1,0 +1,1 @@
+"""Folders of files that belong together by their names."""
