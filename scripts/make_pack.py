@@ -15,19 +15,20 @@ from toolkit.pack.job import PackJob
 FRONT = Path(__file__).parent.parent / "toolkit" / "pack" / "front.py"
 _WIDTH = 120
 _WORD = re.compile(r"'([^']+)'|([A-Za-z0-9_]+)")  # of an example in YAML
-_HEAD = '''"""Pack files from Python. Made by scripts/make_pack.py of the declared options: don't edit it."""
+_HEAD = '''"""Pack from Python. Made by scripts/make_pack.py of the declared options: don't edit it."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from toolkit.options.option import options_of, take
 from toolkit.pack.job import PackJob, PackResult
 from toolkit.pack.make import make_job, paths_of
 from toolkit.pack.passes import Progress
 from toolkit.pack.run import pack as run
+from toolkit.pack.writer.objects import is_path, pack_object
 
 __all__ = ["pack"]
 
@@ -39,7 +40,9 @@ _ABOUT = '''    """Pack `source` into `dataset`; return what was packed, as `too
 
     Args:
         source: A folder or file, or several: an image folder ([SPLIT/]CLASS/IMAGE), or Parquet, TFRecord, WebDataset,
-            text or ROXXEL02 files. Patterns and {000..099} lists are paths too.
+            text or ROXXEL02 files. Patterns and {000..099} lists are paths too. Or samples that a program has: an
+            iterable of dicts, or of tuples with `columns`; a DataFrame of polars or pandas; an Arrow table; a dataset
+            of Hugging Face datasets or of torch; or a dict of these by split. See docs/writing.md.
         dataset: Folder to make.
 '''
 _RAISES = '''        progress: Called now and then, by one thread at a time, with the samples done, those in all (None
@@ -65,7 +68,7 @@ def front() -> str:
         _HEAD
         + "".join(f"{name} = {literal}\n" for name, literal in aliases.items())
         + "\n\ndef pack(\n"
-        + "    source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],\n"
+        + "    source: Any,\n"
         + "    dataset: str | os.PathLike[str],\n    *,\n"
         + arguments
         + "    progress: Progress | None = None,\n) -> PackResult:\n"
@@ -73,6 +76,8 @@ def front() -> str:
         + "".join(map(_documentation, options))
         + _RAISES
         + f"    given = {{\n{given}    }}\n"
+        + "    if not is_path(source):\n"
+        + "        return pack_object(source, dataset, given, progress)\n"
         + "    job = make_job(paths_of(source, dataset), take(options_of(PackJob), given))\n"
         + "    return run(job) if progress is None else run(job, progress)\n"
     )

@@ -1,16 +1,17 @@
-"""Pack files from Python. Made by scripts/make_pack.py of the declared options: don't edit it."""
+"""Pack from Python. Made by scripts/make_pack.py of the declared options: don't edit it."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from toolkit.options.option import options_of, take
 from toolkit.pack.job import PackJob, PackResult
 from toolkit.pack.make import make_job, paths_of
 from toolkit.pack.passes import Progress
 from toolkit.pack.run import pack as run
+from toolkit.pack.writer.objects import is_path, pack_object
 
 __all__ = ["pack"]
 
@@ -18,7 +19,7 @@ _Kind = Literal["image", "label", "text", "scalar", "tensor", "tokens", "json", 
 
 
 def pack(
-    source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    source: Any,
     dataset: str | os.PathLike[str],
     *,
     split: str | None = None,
@@ -71,7 +72,9 @@ def pack(
 
     Args:
         source: A folder or file, or several: an image folder ([SPLIT/]CLASS/IMAGE), or Parquet, TFRecord, WebDataset,
-            text or ROXXEL02 files. Patterns and {000..099} lists are paths too.
+            text or ROXXEL02 files. Patterns and {000..099} lists are paths too. Or samples that a program has: an
+            iterable of dicts, or of tuples with `columns`; a DataFrame of polars or pandas; an Arrow table; a dataset
+            of Hugging Face datasets or of torch; or a dict of these by split. See docs/writing.md.
         dataset: Folder to make.
         split: Name of the split, train if not given; with split folders, the one to pack.
         limit: At most N samples of each split.
@@ -172,5 +175,7 @@ def pack(
         "user_metadata": user_metadata,
         "jobs": jobs,
     }
+    if not is_path(source):
+        return pack_object(source, dataset, given, progress)
     job = make_job(paths_of(source, dataset), take(options_of(PackJob), given))
     return run(job) if progress is None else run(job, progress)

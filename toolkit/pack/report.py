@@ -40,7 +40,8 @@ def rejects_text(rejects: Sequence[Reject]) -> str:
 
 def _name(reject: Reject) -> str:
     """Return the key, and the place in the input unless that is the key with a folder before it."""
-    return reject.key if reject.source.endswith(reject.key) else f"{reject.key} ({reject.source})"
+    is_path = reject.source == reject.key or reject.source.endswith(f"/{reject.key}")
+    return reject.key if is_path else f"{reject.key} ({reject.source})"
 
 
 def provenance(job: PackJob, survey: Survey, seconds: float, *, renamed: int) -> bytes:
