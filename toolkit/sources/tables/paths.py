@@ -45,6 +45,7 @@ or by the system."""
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _DATA = re.compile(r"\s*data:[^/,]*/[^,]*,", re.IGNORECASE)
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
+_ABSOLUTE = "the path {!r} is absolute; paths are relative to the table's folder or --root"
 _MOST_FOLDERS = 65536  # whose real places are remembered
 _NOWHERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG)
 _DENIED = (errno.EACCES, errno.EPERM)
@@ -84,8 +85,8 @@ def relative(text: bytes) -> str:
         raise UnsafePathError("it is a data: URL; only files are read")
     if path.startswith("//"):  # "//user:password@host/photo.jpg" is a URL too
         raise UnsafePathError("the path begins with '//'; paths are relative to the table's folder or --root")
-    if path.startswith("/") or _DRIVE.match(path):
-        raise UnsafePathError(f"the path {path!r} is absolute; paths are relative to the table's folder or --root")
+    if path.startswith("/"):
+        raise UnsafePathError(_ABSOLUTE.format(path))
     parts: list[str] = []
     for part in path.split("/"):
         if part == "..":
@@ -96,7 +97,10 @@ def relative(text: bytes) -> str:
             parts.append(part)
     if not parts:
         raise UnsafePathError(f"the path {path!r} names a folder")
-    return "/".join(parts)
+    made = "/".join(parts)
+    if _DRIVE.match(made):
+        raise UnsafePathError(_ABSOLUTE.format(made))
+    return made
 
 
 def paths_of(array: pa.Array) -> list[bytes | None]:

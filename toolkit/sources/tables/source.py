@@ -121,6 +121,8 @@ class TableSource(Source):
         if options.map is None and options.columns is None:
             check_alike(first, tables, None)
         files = file_fields(first, options)
+        if options.root is not None and not files:
+            raise UsageError("--root: no field holds paths. Say which one does: --image-column FIELD")
         plan = make_plan(first, tables, files, options)
         check_alike(first, tables, plan.fields)
         read = [self.narrowed(table, plan.fields) for members in splits.values() for table in members]
