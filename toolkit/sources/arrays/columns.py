@@ -25,6 +25,7 @@ from toolkit.sources.pictures import png_of
 __all__ = ["ArrayColumn", "TypeWords", "UnfitTypeError", "columns_of"]
 
 _TEXTS = (Kind.TEXT, Kind.JSON, Kind.LABEL)
+_SINGLE = (Kind.LABEL, Kind.SCALAR)
 _MOST_CODE_POINT = 0x10FFFF
 _LONE_SURROGATE = 0xD800
 _DAY_UNITS = ("Y", "M", "W", "D")
@@ -137,6 +138,9 @@ def _column(
 
     def made(dtype_: pa.DataType, make: str, kind: Kind | None = None) -> ArrayColumn:
         return ArrayColumn(name, path, dtype, shape, dtype_, kind, make)
+
+    if asked in _SINGLE and math.prod(shape) == 1:  # Keras has labels of the shape (rows, 1)
+        shape = ()
 
     is_number = dtype.kind in "biufc" and dtype.itemsize <= 8 * (1 + (dtype.kind == "c"))
     if dtype.kind in "fc" and not is_number:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import numpy as np
@@ -116,28 +117,38 @@ def make_table(
         SourceError: An array has values that can't be stored, or that are larger than they may be.
         UsageError: It can't be of the kind that is asked for.
     """
-    asked = asked_kinds(options)
+    asked = _asked(arrays, options)
     members = [
         (array, tuple(_columns_of("" if len(arrays) == 1 and array.dtype.names else name, array, asked, words)))
         for name, array in arrays.items()
     ]
     kinds: dict[str, Kind] = {}
     classes: dict[str, tuple[str, ...]] = {}
-    labels = []
     for array, columns in members:
         for column in columns:
             if column.row_bytes > options.max_value_bytes:
                 raise SourceError(f"{shown(array)}: in each row {too_large(column.row_bytes, options.max_value_bytes)}")
-            if column.kind is not None:
-                kinds[column.field] = column.kind
-            names = None if column.shape else words.classes(column.dtype)
+            kind = column.kind or asked.get(column.field)
+            if kind is not None:
+                kinds[column.field] = kind
+            with _unfit(array):
+                names = None if column.shape else words.classes(column.dtype)
             if names is not None:
                 classes[column.field] = names
-            if column.field.lower() in _LABELS and pa.types.is_integer(column.type):
-                labels.append(column.field)
-    if options.classes is not None and len(labels) == 1 and options.label_mode is not LabelMode.NONE:
-        kinds.setdefault(labels[0], Kind.LABEL)
     return ArrayTable(file, members, TableFacts(kinds=kinds, classes=classes))
+
+
+def _asked(arrays: Mapping[str, StoredArray], options: SourceOptions) -> dict[str, Kind]:
+    """Return the kinds that are asked for: by --kind, and by --classes for the one field called as labels are."""
+    asked = asked_kinds(options)
+    labels = [
+        name
+        for name, array in arrays.items()
+        if name.lower() in _LABELS and array.dtype.kind in "iu" and math.prod(array.shape[1:]) == 1
+    ]
+    if options.classes is not None and len(labels) == 1 and options.label_mode is not LabelMode.NONE:
+        asked.setdefault(labels[0], Kind.LABEL)
+    return asked
 
 
 def shown(array: StoredArray) -> str:
@@ -147,8 +158,14 @@ def shown(array: StoredArray) -> str:
 
 def _columns_of(name: str, array: StoredArray, asked: Mapping[str, Kind], words: TypeWords) -> Iterator[ArrayColumn]:
     """Yield the columns of an array; those of a structured one without a name have the names of its fields."""
-    try:
+    with _unfit(array):
         yield from columns_of(name, array.dtype, array.shape[1:], asked, words)
+
+
+@contextmanager
+def _unfit(array: StoredArray) -> Iterator[None]:
+    try:
+        yield
     except UnfitTypeError as fault:
         raise SourceError(f"{shown(array)}: {fault}. Convert it, or name the arrays to pack with --columns") from fault
 
@@ -169,10 +186,8 @@ def _next(array: StoredArray, blocks: Iterator[NDArray[Any]]) -> NDArray[Any]:
 
 
 def _values(array: StoredArray, column: ArrayColumn, block: NDArray[Any]) -> pa.Array:
-    try:
+    with _unfit(array):
         return column.values(block)
-    except UnfitTypeError as fault:
-        raise SourceError(f"{shown(array)}: {fault}: convert it with .astype()") from fault
 
 
 def _row_bytes(members: Sequence[tuple[StoredArray, Sequence[ArrayColumn]]]) -> int:

@@ -225,6 +225,20 @@ def unwritten(file: h5py.File) -> None:
     file.create_dataset("y", (1 << 40, 10), "f8", chunks=(1024, 10))
 
 
+def of_matlab(file: h5py.File) -> None:
+    file["x"] = np.arange(3)
+    file["y"] = np.zeros((3, 100))
+    file["y"].attrs["MATLAB_class"] = np.bytes_(b"double")
+
+
+def named_in_no_utf8(file: h5py.File) -> None:
+    file["x"] = np.arange(3)
+    names = h5py.h5t.enum_create(h5py.h5t.NATIVE_INT8)
+    for i, name in enumerate((b"a", b"\xff")):
+        names.enum_insert(name, i)
+    h5py.h5d.create(file.id, b"y", names, h5py.h5s.create_simple((3,)))
+
+
 @pytest.mark.parametrize(
     ("write", "reason"),
     [
@@ -236,6 +250,8 @@ def unwritten(file: h5py.File) -> None:
         (virtual, r"array 'y' of .* is virtual: its values lie elsewhere \(other.h5\)"),
         (referring, "array 'y' of .* its values are references to other objects"),
         (of_regions, "array 'y' of .* its values are references to other objects"),
+        (of_matlab, "array 'y' of .* was written by MATLAB, whose axes come in reverse order"),
+        (named_in_no_utf8, "array 'y' of .* the names of its enumeration aren't UTF-8"),
         (unwritten, "claims .* bytes by its shape .*, and 0 are there: most were never written"),
     ],
 )

@@ -68,6 +68,34 @@ def test_raw_bytes_become_pixels_by_a_step(tmp_path: Path, mnist: dict[str, np.n
         assert np.array_equal(batch["x"][..., 0], mnist["x_test"])
 
 
+def test_cifar_as_keras_gives_it(tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    x, y = rng.integers(0, 256, (12, 32, 32, 3), np.uint8), rng.integers(0, 10, (12, 1), np.uint8)
+    np.save(tmp_path / "x_train.npy", x)
+    np.save(tmp_path / "y_train.npy", y)
+    files = f"{tmp_path}/{{x,y}}_train.npy"
+    toolkit.pack(files, tmp_path / "ds", kind={"x": "image"}, classes=CLASSES)
+    ds = toolkit.open(tmp_path / "ds")
+    assert ds.classes == tuple(CLASSES)
+    with ds.loader(toolkit.pipeline(slot("x").decode_image()), batch_size=12, shuffle="none") as loader:
+        (batch,) = loader
+        assert np.array_equal(np.stack([batch["x"][i] for i in range(12)]), x)
+        assert np.array_equal(batch["y"], y[:, 0])
+    # Without class names nothing is guessed: a list of one number.
+    toolkit.pack(files, tmp_path / "plain")
+    assert toolkit.open(tmp_path / "plain")[3]["y"] == y[3].tolist()
+    np.save(tmp_path / "x_train.npy", x.transpose(0, 3, 1, 2))
+    with pytest.raises(UsageError, match=r"a row is 3 x 32 x 32 uint8.* Transpose or reshape"):
+        toolkit.pack(files, tmp_path / "ds2", kind={"x": "image"}, classes=CLASSES)
+
+
+def test_texts_become_tokens(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", text=np.array(["ab", "é"]), n=np.arange(2))
+    toolkit.pack(tmp_path / "a.npz", tmp_path / "ds", tokenizer="bytes", text_column="text")
+    ds = toolkit.open(tmp_path / "ds")
+    assert [list(ds[i]["tokens"]) for i in range(2)] == [list(b"ab"), list("é".encode())]
+
+
 def test_class_names_alone_say_that_y_is_the_label(tmp_path: Path, mnist: dict[str, np.ndarray[Any, Any]]) -> None:
     toolkit.pack(tmp_path / "mnist.npz", tmp_path / "ds", classes=CLASSES)
     assert toolkit.open(tmp_path / "ds", split="train").classes == tuple(CLASSES)

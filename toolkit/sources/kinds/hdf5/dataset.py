@@ -37,6 +37,7 @@ _FILTERS = {
     32015: "zstd",
     32026: "blosc2",
 }
+_MATLAB = "MATLAB_class"  # an attribute of each dataset of version 7.3
 _TEXTS = (None, Kind.TEXT, Kind.JSON, Kind.LABEL)
 
 
@@ -116,6 +117,8 @@ class Hdf5Words(TypeWords):
         names = h5py_module().check_enum_dtype(dtype)
         if not names or sorted(names.values()) != list(range(len(names))):
             return None
+        if not all(isinstance(name, str) for name in names):
+            raise UnfitTypeError("the names of its enumeration aren't UTF-8")
         return tuple(sorted(names, key=names.__getitem__))
 
 
@@ -133,6 +136,11 @@ def read_dataset(name: str, path: str, state: FileState, place: str, dataset: An
         if dataset.external:
             files = [printable(str(external[0])) for external in dataset.external]
             raise SourceError(f"{where} has its values in other files ({', '.join(files[:3])}). {_COPY}")
+        if _MATLAB in dataset.attrs:
+            raise SourceError(
+                f"{where} was written by MATLAB, whose axes come in reverse order: its first index isn't the row. "
+                "Write a copy with each array transposed, or name the arrays to pack with --columns"
+            )
         _check_filters(where, dataset)
         array = Hdf5Array(name, path, state, place, dataset)
         if not array.shape:
