@@ -127,7 +127,8 @@ def test_entities_without_a_document_type() -> None:
         ("<annotations/>", "its root element is <annotations>, and must be <annotation>"),
         ("<html><annotation/></html>", "its root element is <html>"),
         ("<annotation>" + "<a>" * 40 + "</a>" * 40 + "</annotation>", "nested more than 32 deep"),
-        ("<a>" * 500_000, "nested more than 32 deep"),
+        ("<a>" * 100_000, "nested more than 32 deep"),
+        ("<annotation>" + "<a/>" * 300_000 + "</annotation>", "it has more than 250,000 elements"),
         (annotation("<object/>"), "object 1 has no <name>"),
         (annotation(thing(), thing(" ")), "object 2 has no <name>"),
         (annotation("<object><name>dog</name></object>"), "object 1 ('dog') has no <bndbox>"),
@@ -153,10 +154,10 @@ def test_what_is_no_annotation(text: str, told: str) -> None:
     assert told in fault(text)
 
 
-def test_text_in_many_pieces_takes_no_longer() -> None:
-    """Of 300,000 pieces, joined one by one, a text would be copied for minutes."""
-    text = "<annotation><filename>" + "x<b/>" * 300_000 + "</filename></annotation>"
-    assert read_annotation(text.encode()).filename == "x" * 300_000
+def test_a_text_in_many_pieces() -> None:
+    """Joined one by one, these would be copied for minutes."""
+    text = "<annotation><filename>" + "xyz<b/>" * 200_000 + "</filename></annotation>"
+    assert read_annotation(text.encode()).filename == "xyz" * 200_000
 
 
 @given(

@@ -44,6 +44,8 @@ def test_what_it_says(root: Path) -> None:
     assert said.keypoints == (17, 3)
     assert config(root, "train: images/train\nnames: [0, 1]\n").classes == ("0", "1")
     assert config(root, "train: images/train\nnc: 2\n").classes is None
+    said = config(root, "train: images/train\nvalidation: images/val\nnames: [a]\n")
+    assert said.splits == {"train": ["images/train"], "val": ["images/val"]}
     assert config(root, GOOD, split="val").splits == {"val": ["images/val"]}
     assert config(root, "﻿" + GOOD).classes == ("cat", "dog")
 
@@ -118,7 +120,7 @@ def test_a_path_that_is_a_link_outside(root: Path) -> None:
         ("names: !!python/object:os.system x\n", "tags are not read"),
         ("a: &x [1]\nb: [*x, *x]\n", "alias *x"),
         (b"\xff\xfe", "not UTF-8 text at byte 0"),
-        ("#" * ((1 << 20) + 1), "it has more than 1048576 bytes"),
+        ("#" * ((1 << 18) + 1), "it has more than 262144 bytes"),
         ("[" * 5000, "nested too deeply"),
     ],
 )

@@ -92,6 +92,7 @@ def test_rows_are_what_the_files_say(tmp_path: Path) -> None:
             assert row["boxes"] == [line[1:] for line in lines]
             assert row["image"] == {"bytes": (root / row[KEY]).read_bytes(), "path": Path(row[KEY]).name}
     assert rows == rows_of(root / "data.yaml")[0]
+    assert find_kind([str(root / "data.yaml")]) == "yolo"
 
 
 def test_a_pack_has_columns_and_classes(tmp_path: Path) -> None:
@@ -164,6 +165,7 @@ def test_what_is_counted(tmp_path: Path) -> None:
     root = make(tmp_path, {"train/a": "0 .5 .5 1 1\n0 .5 .5 1 1", "train/b": "0 .9 .5 1 .5", "val/c": None})
     (root / "labels/train/lost.txt").write_text("0 .5 .5 1 1")
     (root / "labels/train/classes.txt").write_text("cat\n")
+    (root / "images/train/a.txt").write_text("0 .5 .5 1 1")  # not where label files are
     (root / "images/other").mkdir()
     (root / "images/other/x.jpg").write_bytes(PHOTO)
     rows, rejects, survey = rows_of(root)
@@ -172,6 +174,7 @@ def test_what_is_counted(tmp_path: Path) -> None:
     assert rows["val"][0]["boxes"] == []
     assert {name: number for name, number in survey.skipped.items() if number} == {
         "repeated_lines": 1,
+        "other_kinds": 1,
         "no_image": 1,
         "backgrounds": 1,
         "unlisted": 1,

@@ -13,6 +13,7 @@ __all__ = ["MOST_BYTES", "Annotation", "Thing", "read_annotation"]
 
 MOST_BYTES = 8 * 1024 * 1024  # of a file; VOC's own have some KiB
 _MOST_DEPTH = 32  # VOC's own have five levels
+_MOST_ELEMENTS = 250_000  # some ten make an object; each takes 0.3 KiB of memory
 _SHOWN = 40  # characters of a text in a message
 
 _DECLARED = re.compile(rb"""\s*<\?xml[^>]*?\sencoding\s*=\s*["']([A-Za-z0-9._-]{1,40})["']""")
@@ -122,7 +123,13 @@ def _parse(text: str) -> _Node:
     top = _Node("")
     stack = [top]
 
+    count = 0
+
     def start(tag: str, _: object) -> None:
+        nonlocal count
+        count += 1
+        if count > _MOST_ELEMENTS:
+            raise UnfitError(f"it has more than {_MOST_ELEMENTS:,} elements")
         if len(stack) > _MOST_DEPTH:
             raise UnfitError(f"elements are nested more than {_MOST_DEPTH} deep")
         node = _Node(tag)

@@ -13,7 +13,6 @@ from toolkit.sources.kinds.voc.tables import VocFolder
 from toolkit.sources.options import SourceOptions
 from toolkit.sources.places import source_folder
 from toolkit.sources.skips import Skips
-from toolkit.sources.tables.memory import MemoryTable
 from toolkit.sources.tables.plan import Plan
 from toolkit.sources.tables.source import TableSource
 from toolkit.sources.tables.table import Table
@@ -47,12 +46,7 @@ class VocSource(TableSource):
             )
         splits = find_splits(root, years, self.options)
         folder = VocFolder(root, years, self.options, skips)
-        facts = folder.facts()
-        made: dict[str, list[Table]] = {split: [] for split in splits}
-        for split, lists in splits.items():
-            for one in lists:
-                part = folder.part(one)
-                made[split].append(MemoryTable(part.file, part.table, facts, part.rejects, part.lines))
+        made = {split: [folder.table(one) for one in lists] for split, lists in splits.items()}
         if self.options.split is None:
             folder.note_unnamed([one for lists in splits.values() for one in lists])
         self._warnings = folder.warnings()

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from toolkit.format.arrays import to_array
 from toolkit.format.kinds import Kind
@@ -22,21 +21,12 @@ from toolkit.sources.patterns import Patterns
 from toolkit.sources.reject import Reject
 from toolkit.sources.skips import Skips
 from toolkit.sources.tables.listing import files_below
+from toolkit.sources.tables.memory import MemoryTable
 from toolkit.sources.tables.table import TableFacts
 
-__all__ = ["Part", "VocFolder"]
+__all__ = ["VocFolder"]
 
 _ENDING = ".xml"
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """The rows of one list: a table, where each row's line is, and what can't be a row."""
-
-    file: InputFile
-    table: pa.Table
-    lines: NDArray[np.int64] | None
-    rejects: tuple[Reject, ...]
 
 
 @dataclass(slots=True)
@@ -66,24 +56,12 @@ class VocFolder:
                 self._annotations.read(name, stem, skips)
         self._table = self._annotations.table()
         self._has_annotations = any(year.annotations for year in self._years.values())
+        self._facts = self._known()
         self._without: list[str] = []
         self._unlisted: list[str] = []
 
-    def facts(self) -> TableFacts:
-        """Return what is known of the fields of all parts."""
-        fields = self._files()
-        annotated = self._has_annotations
-        return TableFacts(
-            kinds=dict.fromkeys(fields, Kind.IMAGE),
-            classes={"labels": self._annotations.classes()} if annotated else {},
-            files=dict.fromkeys(fields, self._root),
-            optional=frozenset(fields) - {"image"},
-            key="image",
-            options={"boxes": "xyxy 1-based"} if annotated else {},
-        )
-
-    def part(self, of: PictureList) -> Part:
-        """Return the rows of a list of pictures."""
+    def table(self, of: PictureList) -> MemoryTable:
+        """Return the rows of a list of pictures, and what can't be one."""
         year = self._years[of.year]
         ids = of.ids if of.name is not None else tuple(enumerate(sorted(year.pictures), 1))
         shown = os.path.join(self._root, of.name or os.path.join(of.year, PICTURES))
@@ -109,7 +87,7 @@ class VocFolder:
         size = os.path.getsize(shown) if of.name is not None else 0
         file = InputFile(shown, of.name or _joined(of.year, PICTURES), size)
         numbers = np.array(lines, np.int64) if of.name is not None else None
-        return Part(file, self._rows(rows), numbers, tuple(rejects))
+        return MemoryTable(file, self._rows(rows), self._facts, rejects, numbers)
 
     def note_unnamed(self, lists: Sequence[PictureList]) -> None:
         """Note pictures that are in none of the lists, and annotations and masks of pictures that aren't there."""
@@ -127,7 +105,7 @@ class VocFolder:
                         self._skips.add("no_picture", name)
 
     def warnings(self) -> tuple[str, ...]:
-        """Return what is odd, once all parts are made."""
+        """Return what is odd, once all tables are made."""
         told = list(self._annotations.warnings())
         if self._without:
             told.append(
@@ -140,6 +118,19 @@ class VocFolder:
                 f"{self._unlisted[0]!r}. --splits names other lists, as in --splits train=Segmentation/train"
             )
         return tuple(told)
+
+    def _known(self) -> TableFacts:
+        """Return what is known of the fields, which all tables have."""
+        fields = self._files()
+        annotated = self._has_annotations
+        return TableFacts(
+            kinds=dict.fromkeys(fields, Kind.IMAGE),
+            classes={"labels": self._annotations.classes()} if annotated else {},
+            files=dict.fromkeys(fields, self._root),
+            optional=frozenset(fields) - {"image"},
+            key="image",
+            options={"boxes": "xyxy 1-based"} if annotated else {},
+        )
 
     def _files(self) -> list[str]:
         there = self._years.values()

@@ -18,11 +18,12 @@ __all__ = ["SPLITS", "Config", "looks_like_config", "read_config"]
 
 SPLITS = ("train", "val", "test")
 _ENDINGS = (".yaml", ".yml")
-_MOST_BYTES = 1024 * 1024  # PyYAML takes seconds for that
+_MOST_BYTES = 256 * 1024  # PyYAML takes seconds for that
 _HEAD_BYTES = 64 * 1024
 _MOST_KEYPOINTS = 1000
 _TELLING = tuple(
-    re.compile(rb"^(?:\xef\xbb\xbf)?" + key + rb"[ \t]*:", re.MULTILINE) for key in (rb"names", rb"(?:train|val|test)")
+    re.compile(rb"^(?:\xef\xbb\xbf)?" + key + rb"[ \t]*:", re.MULTILINE)
+    for key in (rb"names", rb"(?:train|val|validation|test)")
 )
 
 
@@ -93,6 +94,9 @@ class _Reader:
         self._path = path
         self._tree = tree
         self._said: dict[Any, Any] = tree.value
+        if self._said.get("val") is None and "validation" in self._said:  # as Ultralytics does
+            self._said["val"] = self._said["validation"]
+            self._tree.lines["val",] = self._tree.lines["validation",]
 
     def config(self, root: str | None, split: str | None) -> Config:
         folder = self._root(root)

@@ -10,7 +10,7 @@ from toolkit.sources.contents import UnfitError, text_of
 
 __all__ = ["MOST_BYTES", "Form", "Labels", "read_labels"]
 
-MOST_BYTES = 16 * 1024 * 1024  # of a file; most have less than a KiB
+MOST_BYTES = 4 * 1024 * 1024  # of a file; most have less than a KiB
 _SHOWN = 20  # characters of a value in a message
 _SHORTEST_POLYGON = 6  # numbers: three points
 

@@ -76,7 +76,7 @@ def pictures(config: Config, place: str, follow_links: bool, skips: Skips) -> It
         for name in files_below(config.root, "" if place == "." else place, follow_links=follow_links, skips=skips):
             if name.lower().endswith(IMAGE_EXTENSIONS):
                 yield None, name
-            elif not name.lower().endswith(".txt"):
+            elif label_of(f"{os.path.splitext(name)[0]}.jpg") != name:  # label files may lie beside the pictures
                 skips.add("other_kinds", name)
         return
     try:
@@ -105,8 +105,11 @@ def _configs(root: str) -> list[str]:
 
 def _tops(root: str) -> list[str]:
     """Return the folders that have pictures beside labels: the root, "", or split folders."""
-    tops = ["", *(name for name in sorted(os.listdir(root)) if name in SPLIT_NAMES)]
-    return [top for top in tops if all(os.path.isdir(os.path.join(root, top, name)) for name in (IMAGES, LABELS))]
+    return [
+        top
+        for top in ("", *SPLIT_NAMES)
+        if all(os.path.isdir(os.path.join(root, top, name)) for name in (IMAGES, LABELS))
+    ]
 
 
 def _holds_numbers(folder: str) -> bool:

@@ -13,7 +13,6 @@ from toolkit.sources.kinds.yolo.places import find_config
 from toolkit.sources.kinds.yolo.tables import YoloFolder
 from toolkit.sources.options import SourceOptions
 from toolkit.sources.skips import Skips
-from toolkit.sources.tables.memory import MemoryTable
 from toolkit.sources.tables.source import TableSource
 from toolkit.sources.tables.table import Table
 
@@ -40,12 +39,8 @@ class YoloSource(TableSource):
         (path,) = expand(self.options.paths[0])[:1]
         given = replace(self.options, paths=(path,))
         folder = YoloFolder(find_config(given), given, skips)
-        facts = folder.facts()
         self._warnings = folder.warnings()
-        return {
-            split: [MemoryTable(part.file, part.table, facts, part.rejects, part.lines) for part in parts]
-            for split, parts in folder.splits.items()
-        }
+        return folder.splits
 
     def survey(self) -> Survey:
         """Read the YAML file and the label files; look at what pictures there are."""

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from toolkit.errors import SourceError, UsageError
 from toolkit.format.arrays import bool_array
@@ -26,25 +25,16 @@ from toolkit.sources.reject import Reject
 from toolkit.sources.skips import Skips
 from toolkit.sources.tables.gather import Gathered
 from toolkit.sources.tables.listing import read_small
+from toolkit.sources.tables.memory import MemoryTable
 from toolkit.sources.tables.paths import GOOD, MISSING, Root, UnsafePathError, relative, why
 from toolkit.sources.tables.table import TableFacts
 
-__all__ = ["Part", "YoloFolder"]
+__all__ = ["YoloFolder"]
 
 _FIELDS = {Form.BOX: ("boxes",), Form.POLYGON: ("polygons",), Form.POSE: ("boxes", "keypoints")}
 _NO_LABEL_FILES = frozenset({"classes.txt", "notes.txt"})  # what annotation tools put beside label files
 _TOLERANCE = 1e-3  # of a picture's side, for what is rounded in a file
 _NO_LINE = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """The rows of one folder or list: a table, the line of each row where there are lines, and what can't be a row."""
-
-    file: InputFile
-    table: pa.Table
-    lines: NDArray[np.int64] | None
-    rejects: tuple[Reject, ...]
 
 
 @dataclass(slots=True)
@@ -59,7 +49,11 @@ class _Read:
 
 
 class YoloFolder:
-    """A YOLO dataset, with all label files read of the splits that are asked for."""
+    """A YOLO dataset, with all label files read of the splits that are asked for.
+
+    Attributes:
+        splits: The tables of each: one for each folder or list of pictures.
+    """
 
     def __init__(self, config: Config, options: SourceOptions, skips: Skips) -> None:
         """Read the label files. Raises UsageError: there are no class names."""
@@ -81,21 +75,9 @@ class YoloFolder:
         forms = Counter(form for parts in read.values() for one in parts for form, _, _ in one.forms if form)
         order = list(Form)
         self._form = max(forms, key=lambda form: (forms[form], -order.index(form))) if forms else self._default()
-        self.splits = {split: [self._part(one) for one in parts] for split, parts in read.items()}
+        facts = self._facts()
+        self.splits = {split: [self._table(one, facts) for one in parts] for split, parts in read.items()}
         self._note_others()
-
-    def facts(self) -> TableFacts:
-        """Return what is known of the fields of all parts."""
-        boxes = {"boxes": "cxcywh normalised"} if self._form is not Form.POLYGON else {"polygons": "xy normalised"}
-        keypoints = {"kpt_shape": list(self._config.keypoints)} if self._config.keypoints else {}
-        return TableFacts(
-            kinds={"image": Kind.IMAGE},
-            classes={"labels": self._classes},
-            files={"image": self._config.root},
-            key="image",
-            counts_unlisted=self._options.split is None and not self._config.absent,
-            options={**boxes, **keypoints},
-        )
 
     def warnings(self) -> tuple[str, ...]:
         """Return what is odd, a sentence or two each."""
@@ -117,6 +99,19 @@ class YoloFolder:
                 "name a line in the order of the ids"
             )
         return names
+
+    def _facts(self) -> TableFacts:
+        """Return what is known of the fields, which all tables have."""
+        boxes = {"boxes": "cxcywh normalised"} if self._form is not Form.POLYGON else {"polygons": "xy normalised"}
+        keypoints = {"kpt_shape": list(self._config.keypoints)} if self._config.keypoints else {}
+        return TableFacts(
+            kinds={"image": Kind.IMAGE},
+            classes={"labels": self._classes},
+            files={"image": self._config.root},
+            key="image",
+            counts_unlisted=self._options.split is None and not self._config.absent,
+            options={**boxes, **keypoints},
+        )
 
     def _default(self) -> Form:
         return Form.POSE if self._config.keypoints else Form.BOX
@@ -174,7 +169,7 @@ class YoloFolder:
         data = read_small(os.path.join(self._config.root, label), MOST_BYTES)
         return read_labels(data, len(self._classes), self._config.keypoints)
 
-    def _part(self, read: _Read) -> Part:
+    def _table(self, read: _Read, facts: TableFacts) -> MemoryTable:
         """Return the rows whose objects are as most are; the others are rejects."""
         keep = np.array([form in (None, self._form) for form, _, _ in read.forms], np.bool_)
         for form, key, label in read.forms:
@@ -190,7 +185,7 @@ class YoloFolder:
         shown = self._shown(read.place)
         size = os.path.getsize(shown) if os.path.isfile(shown) else 0
         has_lines = len(lines) > 0 and lines[0] != _NO_LINE
-        return Part(InputFile(shown, read.place, size), table, lines if has_lines else None, tuple(read.rejects))
+        return MemoryTable(InputFile(shown, read.place, size), table, facts, read.rejects, lines if has_lines else None)
 
     def _shown(self, place: str) -> str:
         return os.path.normpath(os.path.join(self._config.root, place))
