@@ -146,7 +146,7 @@ def _make_parquet(out: Path, number: int, photos: Sequence[Photo]) -> None:
 
 def _make_tfrecord(out: Path, number: int, photos: Sequence[Photo]) -> None:
     from toolkit._native.shards.sums import crc32c
-    from toolkit.sources.kinds.tfrecord.example import parser
+    from toolkit.sources.tfrecords.example import parser
 
     def masked(data: bytes) -> bytes:
         crc = crc32c(data)

@@ -67,7 +67,7 @@ class Run:
 
 def _tfrecords(out: Path, records: int, size: int) -> None:
     from toolkit._native.shards.sums import crc32c
-    from toolkit.sources.kinds.tfrecord.example import parser
+    from toolkit.sources.tfrecords.example import parser
 
     def masked(data: bytes) -> bytes:
         crc = crc32c(data)

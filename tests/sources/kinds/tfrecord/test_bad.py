@@ -26,9 +26,9 @@ import toolkit
 from toolkit.errors import SourceError, UsageError
 from toolkit.format.schema import Kind
 from toolkit.pack.run import pack, plan
-from toolkit.sources.kinds.tfrecord import example as tfrecord_example
 from toolkit.sources.kinds.tfrecord.source import TFRecordSource
 from toolkit.sources.options import Missing, SourceOptions
+from toolkit.sources.tfrecords import example as tfrecord_example
 
 JPEG = encode(picture(1), quality=80)
 PNG = encode(picture(2), "PNG")

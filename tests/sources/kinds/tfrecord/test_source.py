@@ -17,8 +17,8 @@ import toolkit
 from toolkit.errors import NotFoundError, RejectsError, SourceError, UsageError
 from toolkit.format.schema import Kind
 from toolkit.pack.run import pack, plan
-from toolkit.sources.kinds.tfrecord.records import looks_like_tfrecord
 from toolkit.sources.options import LabelMode, Missing
+from toolkit.sources.tfrecords.records import looks_like_tfrecord
 
 JPEG = encode(picture(1), quality=80)
 PNG = encode(picture(2), "PNG")

@@ -1,34 +1,24 @@
-"""Decode tf.train.Example and SequenceExample: find which features there are and of what types, and take their values.
-
-Needs the protobuf library, but no generated code and no TensorFlow. Both messages are read as a SequenceExample: on the
-wire an Example is one without feature lists.
-"""
+"""Find which features the examples of TFRecord files have and of what types, and take their values."""
 
 from __future__ import annotations
 
 import enum
-import functools
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 
 import pyarrow as pa
 
-from toolkit.errors import SourceError, UsageError
+from toolkit.errors import SourceError
 from toolkit.format.schema import Kind
 from toolkit.sources.fields import Field
 from toolkit.sources.payloads import holds
+from toolkit.sources.tfrecords.example import text_of_bytes, values_of
 
-__all__ = ["Features", "NotAnExampleError", "Shape", "Wanted", "parser", "value_of"]
+__all__ = ["Features", "Shape", "Wanted", "value_of"]
 
-_PACKAGE = "toolkit.tfrecord"  # not TensorFlow's own: the two never meet in one pool
 _MOST_CLASSES = 1_000_000
 _TYPES = {"bytes_list": pa.binary(), "float_list": pa.float32(), "int64_list": pa.int64(), None: pa.null()}
-
-
-class NotAnExampleError(ValueError):
-    """A payload that is no tf.train.Example."""
 
 
 class Shape(enum.Enum):
@@ -149,7 +139,7 @@ class Features:
         for value in values:
             if not seen.looked and not seen.sequence and value:
                 seen.looked, seen.medium = True, holds(value)
-            text = _text(value)
+            text = text_of_bytes(value)
             seen.text = text is not None and seen.text is not False
             if seen.values is not None and text is not None and text.strip():
                 seen.values.add(text)
@@ -157,51 +147,16 @@ class Features:
                     raise SourceError(f"feature {name!r} has more than {_MOST_CLASSES} values: it can't be a label")
 
 
-@functools.cache
-def parser() -> Callable[[bytes], Any]:
-    """Return what makes a message of a payload, or raises NotAnExampleError.
-
-    Raises:
-        UsageError: protobuf isn't installed.
-    """
-    try:
-        descriptors = import_module("google.protobuf.descriptor_pb2")
-        pools = import_module("google.protobuf.descriptor_pool")
-        factory = import_module("google.protobuf.message_factory")
-        decode_error = import_module("google.protobuf.message").DecodeError
-    except ImportError as error:
-        raise UsageError(
-            "tf.train.Example needs the protobuf library: pip install 'toolkit[tfrecord]'; or give --tfrecord-raw to "
-            "pack the records as bytes"
-        ) from error
-    pool = pools.DescriptorPool()
-    pool.Add(_descriptor(descriptors))
-    parse = factory.GetMessageClass(pool.FindMessageTypeByName(f"{_PACKAGE}.SequenceExample")).FromString
-
-    def checked(payload: bytes) -> Any:
-        try:
-            return parse(payload)
-        except decode_error as error:
-            raise NotAnExampleError("the payload is no tf.train.Example") from error
-
-    return checked
-
-
 def value_of(example: Any, name: str, shape: Shape) -> Any:
     """Return a feature's value, or None when the example lacks it."""
     if shape is Shape.SEQUENCE:
         features = example.feature_lists.feature_list.get(name)
-        return None if features is None else [list(_values(feature) or ()) for feature in features.feature]
+        return None if features is None else [list(values_of(feature) or ()) for feature in features.feature]
     feature = example.context.feature.get(name)
-    values = None if feature is None else _values(feature)
+    values = None if feature is None else values_of(feature)
     if values is None:
         return None
     return values[0] if shape is Shape.SINGLE else list(values)
-
-
-def _values(feature: Any) -> Any:
-    kind = feature.WhichOneof("kind")
-    return None if kind is None else getattr(feature, kind).value
 
 
 def _field(seen: _Seen) -> Field:
@@ -220,56 +175,3 @@ def _field(seen: _Seen) -> Field:
 def _described(kind: str | None, sequence: bool) -> str:
     values = "empty" if kind is None else kind.removesuffix("_list")
     return f"a feature list of {values}" if sequence else values
-
-
-def _text(value: bytes) -> str | None:
-    """Return bytes as text. With a zero byte they are none, though UTF-8 has it: small numbers in a mask look so."""
-    try:
-        return None if b"\0" in value else value.decode()
-    except UnicodeDecodeError:
-        return None
-
-
-def _descriptor(descriptors: Any) -> Any:
-    """Describe tensorflow/core/example/{feature,example}.proto, as far as SequenceExample needs."""
-    kinds = descriptors.FieldDescriptorProto
-    file = descriptors.FileDescriptorProto(name="toolkit/tfrecord.proto", package=_PACKAGE, syntax="proto3")
-
-    def message(name: str, *fields: tuple[str, int, int, bool, str | None], within: Any = file.message_type) -> Any:
-        made = within.add(name=name)
-        for field, number, dtype, repeated, refers in fields:
-            made.field.add(
-                name=field,
-                number=number,
-                type=dtype,
-                label=kinds.LABEL_REPEATED if repeated else kinds.LABEL_OPTIONAL,
-                type_name=None if refers is None else f".{_PACKAGE}.{refers}",
-            )
-        return made
-
-    def mapping(name: str, field: str, entry: str, refers: str) -> None:
-        owner = message(name, (field, 1, kinds.TYPE_MESSAGE, True, f"{name}.{entry}"))
-        pair = [("key", 1, kinds.TYPE_STRING, False, None), ("value", 2, kinds.TYPE_MESSAGE, False, refers)]
-        message(entry, *pair, within=owner.nested_type).options.map_entry = True
-
-    message("BytesList", ("value", 1, kinds.TYPE_BYTES, True, None))
-    message("FloatList", ("value", 1, kinds.TYPE_FLOAT, True, None))
-    message("Int64List", ("value", 1, kinds.TYPE_INT64, True, None))
-    feature = message(
-        "Feature",
-        ("bytes_list", 1, kinds.TYPE_MESSAGE, False, "BytesList"),
-        ("float_list", 2, kinds.TYPE_MESSAGE, False, "FloatList"),
-        ("int64_list", 3, kinds.TYPE_MESSAGE, False, "Int64List"),
-    )
-    feature.oneof_decl.add(name="kind")
-    for field in feature.field:
-        field.oneof_index = 0
-    mapping("Features", "feature", "FeatureEntry", "Feature")
-    message("FeatureList", ("feature", 1, kinds.TYPE_MESSAGE, True, "Feature"))
-    mapping("FeatureLists", "feature_list", "FeatureListEntry", "FeatureList")
-    message(
-        "SequenceExample",
-        ("context", 1, kinds.TYPE_MESSAGE, False, "Features"),
-        ("feature_lists", 2, kinds.TYPE_MESSAGE, False, "FeatureLists"),
-    )
-    return file

@@ -16,11 +16,12 @@ from toolkit.pipelines.media import medium_of
 from toolkit.pipelines.medium import Medium, UnfitMediumError
 from toolkit.sources.base import Rows, Survey, rows_schema
 from toolkit.sources.contents import UnfitError, check_json, check_tensor, text_of
-from toolkit.sources.kinds.tfrecord.example import NotAnExampleError, Shape, parser, value_of
-from toolkit.sources.kinds.tfrecord.records import Record
+from toolkit.sources.kinds.tfrecord.example import Shape, value_of
 from toolkit.sources.options import Missing, SourceOptions, VerifyImages
 from toolkit.sources.payloads import check_payload
 from toolkit.sources.reject import Reject
+from toolkit.sources.tfrecords.example import NotAnExampleError, parser
+from toolkit.sources.tfrecords.records import Record
 
 __all__ = ["RowMaker"]
 

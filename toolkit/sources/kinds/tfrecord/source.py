@@ -24,13 +24,14 @@ from toolkit.sources.base import PIECE_BYTES, ROW_OVERHEAD_BYTES, Rows, Slice, S
 from toolkit.sources.classes import check_class_names
 from toolkit.sources.fields import Chosen, Field, choose_fields, make_column
 from toolkit.sources.files import InputFile, find_files, group_by_split
-from toolkit.sources.kinds.tfrecord.example import Features, NotAnExampleError, Wanted, parser
-from toolkit.sources.kinds.tfrecord.records import RecordFile, is_named_tfrecord, looks_like_tfrecord
+from toolkit.sources.kinds.tfrecord.example import Features, Wanted
 from toolkit.sources.kinds.tfrecord.rows import RowMaker
 from toolkit.sources.names import printable
 from toolkit.sources.options import Missing, SourceOptions
 from toolkit.sources.skips import FILE_REASONS, Skips
 from toolkit.sources.state import FileState, changed, check_unchanged
+from toolkit.sources.tfrecords.example import NotAnExampleError, parser
+from toolkit.sources.tfrecords.records import RecordFile, is_named_tfrecord, looks_like_tfrecord
 
 __all__ = ["TFRecordSource"]
 

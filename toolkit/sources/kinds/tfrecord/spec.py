@@ -28,13 +28,13 @@ class TFRecordSpec(SourceSpec):
 
     def looks_like(self, path: str) -> bool:
         """Tell whether the file begins with a record, as it is or compressed."""
-        from toolkit.sources.kinds.tfrecord.records import looks_like_tfrecord
+        from toolkit.sources.tfrecords.records import looks_like_tfrecord
 
         return looks_like_tfrecord(path)
 
     def is_named(self, name: str) -> bool:
         """Tell whether a file is called as TFRecord files are."""
-        from toolkit.sources.kinds.tfrecord.records import is_named_tfrecord
+        from toolkit.sources.tfrecords.records import is_named_tfrecord
 
         return is_named_tfrecord(name)
 
