@@ -22,7 +22,7 @@ class MDSSpec(SourceSpec):
     title = "MDS datasets (index.json beside shards)"
     sign = "MDS by its index.json"
     survey_text = "index.json is read, and samples only where they tell a kind or classes"
-    accepts = COMMON | TABLES | TOKENS
+    accepts = COMMON | (TABLES - {"missing"}) | TOKENS
     skips: ClassVar[Mapping[str, tuple[str, str]]] = {
         "unlisted_shards": ("shard that the index doesn't list", "shards that the index doesn't list")
     }
