@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import tfds_folders
 import tfrecords
 from command import Cli, encoded, put
 from sources import roxxels, tars
@@ -38,6 +39,10 @@ def put_yolo(root: Path) -> None:
     put(root, "classes.txt", b"cat")
 
 
+def put_tfds(root: Path) -> None:
+    tfds_folders.numbers(root, train=[2])
+
+
 INPUTS: dict[str, Callable[[Path], None]] = {
     "csv": lambda root: put(root, "x.csv", b"text,n\na,1\nb,2\n"),
     "imagefolder": lambda root: put(root, "cat/1.jpg", encoded(9, 9)),
@@ -47,6 +52,7 @@ INPUTS: dict[str, Callable[[Path], None]] = {
     "parquet": write_parquet,
     "roxxel": lambda root: roxxels.write(root / "x.rox", np.arange(64, dtype=np.uint16), 32),
     "text": lambda root: put(root, "x.txt", b"a text"),
+    "tfds": put_tfds,
     "tfrecord": lambda root: tfrecords.write(root / "x.tfrecord", tfrecords.many(3)),
     "voc": put_voc,
     "webdataset": lambda root: put(root, "x.tar", tars.tar_bytes(tars.samples(2))),

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import tfds_folders
 import tfrecords
 from contracts.source import Bad, SourceContract
 from pictures import encode, make_folder, picture
@@ -267,6 +268,21 @@ class TestPairs(SourceContract):
         return Bad(folder, "images/val/0003.jpg", "images/val/0003.jpg")
 
 
+class TestTFDS(SourceContract):
+    kind = "tfds"
+    beside = (".json", "-of-00001", "-of-00002")  # all of them are known by their folder
+
+    def good(self, root: Path) -> Path:
+        return tfds_folders.numbers(root / "in", train=[12, 5], val=[6])
+
+    def bad(self, root: Path) -> Bad:
+        payloads = [tfrecords.example(n=[i]) for i in range(4)]
+        files = {"train": [[*payloads[:2], b"\xff\xff", *payloads[2:]]]}
+        tfds_folders.write(root / "in", {"n": tfds_folders.tensor("int64")}, files)
+        name = "x-train.tfrecord-00000-of-00001"
+        return Bad(root / "in", name, f"{name}#2")
+
+
 KINDS = (
     TestHdf5,
     TestCsv,
@@ -276,6 +292,7 @@ KINDS = (
     TestNumpy,
     TestPairs,
     TestParquet,
+    TestTFDS,
     TestTFRecord,
     TestWebDataset,
     TestText,
