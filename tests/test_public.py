@@ -56,6 +56,7 @@ PUBLIC = [
     "inspect",
     "inspect_labels",
     "label_smoothing",
+    "merge_parts",
     "mix_tokens",
     "mixup",
     "mixup_or_cutmix",

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from toolkit.pack.front import pack
     from toolkit.pack.job import PackResult
     from toolkit.pack.tokens import pack_tokens
+    from toolkit.pack.writer.merge import merge_parts
     from toolkit.pack.writer.writer import Writer, writer
     from toolkit.pipelines.batch.label_smoothing import label_smoothing
     from toolkit.pipelines.batch.mix import cutmix, mixup, mixup_or_cutmix
@@ -83,6 +84,7 @@ __all__ = [
     "inspect",
     "inspect_labels",
     "label_smoothing",
+    "merge_parts",
     "mix_tokens",
     "mixup",
     "mixup_or_cutmix",
@@ -130,6 +132,7 @@ _HOMES = {
     "inspect": "toolkit.checks.inspect",
     "inspect_labels": "toolkit.checks.labels",
     "label_smoothing": "toolkit.pipelines.batch.label_smoothing",
+    "merge_parts": "toolkit.pack.writer.merge",
     "mix_tokens": "toolkit.loader.mix.tokens",
     "mixup": "toolkit.pipelines.batch.mix",
     "mixup_or_cutmix": "toolkit.pipelines.batch.mix",

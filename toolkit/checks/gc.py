@@ -12,7 +12,7 @@ from toolkit.checks.arguments import argument, check_flags
 from toolkit.errors import ExistsError, UsageError
 from toolkit.format.commit import locked, remove_temporaries
 from toolkit.format.contents import read_index
-from toolkit.format.names import FOLDERS, is_own
+from toolkit.format.names import FOLDERS, PARTS, is_own
 from toolkit.format.pin import (
     MANIFESTS,
     REPORTS,
@@ -72,9 +72,11 @@ def gc(dataset: str | os.PathLike[str], *, keep: str | Sequence[str] = (), delet
     store = LocalStore(root)
     with locked(store):
         journal, note = Journal(store), CommitNote(store)
-        if journal.is_there() and not journal.is_refused() and note.current() is None:
+        unfinished = journal.is_there() and not journal.is_refused() and note.current() is None
+        if unfinished or store.info(PARTS) is not None:
+            what = "an unfinished pack" if unfinished else "parts that aren't merged"
             raise ExistsError(
-                f"{root!r} holds an unfinished pack: run it again to finish it, or give it up: "
+                f"{root!r} holds {what}: run it again to finish it, or give it up: "
                 f"toolkit pack --abort {shlex.quote(root)}"
             )
         versions = {version.pin: version for version in (resolve(root), *(resolve(f"{root}@sha256:{p}") for p in pins))}

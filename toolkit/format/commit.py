@@ -12,7 +12,7 @@ from typing import Self
 
 from toolkit.errors import ExistsError, NotFoundError, StorageError, UsageError
 from toolkit.format.manifest import MOST_SHARDS, Manifest, TableRef, encode_manifest
-from toolkit.format.names import DROPPED_JOURNAL, FOLDERS, LOCK, is_temporary, is_top_level
+from toolkit.format.names import DROPPED_JOURNAL, DROPPED_PARTS, FOLDERS, LOCK, is_temporary, is_top_level
 from toolkit.format.pin import JOURNAL, MANIFEST, MANIFESTS, REPORTS, SHARDS, TABLES
 from toolkit.format.shard import ShardRecord
 from toolkit.format.tables import encode_shard_table, sha256
@@ -192,8 +192,9 @@ def remove_temporaries(store: WritableStore) -> None:
     for folder, entries in [(folder, store.entries(folder)) for folder in ("", *FOLDERS)]:
         start = f"{folder}/" if folder else ""
         store.delete([f"{start}{one.name}" for one in entries if _is_rubbish(one)], durable=True)
-        if not folder and any(one.name == DROPPED_JOURNAL and one.is_folder for one in entries):
-            store.delete_folder(DROPPED_JOURNAL)
+        for dropped in (DROPPED_JOURNAL, DROPPED_PARTS):
+            if not folder and any(one.name == dropped and one.is_folder for one in entries):
+                store.delete_folder(dropped)
 
 
 def _is_rubbish(entry: Entry) -> bool:

@@ -6,7 +6,17 @@ import re
 
 from toolkit.format.pin import JOURNAL, MANIFEST, MANIFESTS, REPORTS, SHARDS, TABLES
 
-__all__ = ["COMMIT_NOTE", "DROPPED_JOURNAL", "FOLDERS", "LOCK", "is_own", "is_temporary", "is_top_level"]
+__all__ = [
+    "COMMIT_NOTE",
+    "DROPPED_JOURNAL",
+    "DROPPED_PARTS",
+    "FOLDERS",
+    "LOCK",
+    "PARTS",
+    "is_own",
+    "is_temporary",
+    "is_top_level",
+]
 
 LOCK = ".lock"
 COMMIT_NOTE = ".commit"
@@ -15,10 +25,16 @@ COMMIT_NOTE = ".commit"
 DROPPED_JOURNAL = ".tmp-journal"
 """What a journal is called from when it is dropped until it is gone."""
 
+PARTS = ".parts"
+"""Where parallel writers put what they wrote, each in a folder of its own, until it is merged."""
+
+DROPPED_PARTS = ".tmp-parts"
+"""What the parts' folder is called from when they are merged until it is gone."""
+
 FOLDERS = (MANIFESTS, TABLES, SHARDS, REPORTS)
 """Where a dataset's files lie."""
 
-_TOP_LEVEL = {MANIFEST, *FOLDERS, LOCK, JOURNAL, COMMIT_NOTE, DROPPED_JOURNAL}
+_TOP_LEVEL = {MANIFEST, *FOLDERS, LOCK, JOURNAL, COMMIT_NOTE, DROPPED_JOURNAL, PARTS, DROPPED_PARTS}
 # .tmp-<process>-<name> by write_durable(); .tmp-<split>-<slice>-<shard> of a shard whose hash isn't known yet.
 _TEMPORARY = re.compile(r"\.tmp-(\d+-.+|.+-\d{6,}-\d+)", re.DOTALL)
 _OWN = {

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 
 from toolkit.errors import NotFoundError
 from toolkit.format.commit import locked, remove_temporaries
-from toolkit.format.names import DROPPED_JOURNAL, FOLDERS, LOCK, is_own
-from toolkit.format.pin import JOURNAL, MANIFEST, MANIFESTS, resolve
+from toolkit.format.names import DROPPED_JOURNAL, DROPPED_PARTS, FOLDERS, LOCK, PARTS, is_own
+from toolkit.format.pin import JOURNAL, MANIFEST, MANIFESTS, SHARDS, resolve
 from toolkit.pack.journal import Journal
 from toolkit.pack.note import CommitNote
 from toolkit.storage.local import LocalStore
 from toolkit.storage.places import local_path
-from toolkit.storage.store import WritableStore
+from toolkit.storage.store import WritableStore, local_path_of
 
 __all__ = ["Aborted", "abort"]
 
@@ -39,7 +40,7 @@ def abort(dataset: str) -> Aborted:
     """
     root = local_path(dataset, "packs are made and given up in a local folder")
     store = LocalStore(root)
-    if store.info(JOURNAL) is None and store.info(DROPPED_JOURNAL) is None:
+    if not any(store.info(name) is not None for name in (JOURNAL, DROPPED_JOURNAL, PARTS)):
         raise NotFoundError(f"{dataset!r} has no unfinished pack to give up")
     with locked(store):
         journal, note = Journal(store), CommitNote(store)
@@ -48,11 +49,24 @@ def abort(dataset: str) -> Aborted:
         committed = note.current()
         journal.discard()
         note.remove()
+        shards += _drop_parts(store)
         remove_temporaries(store)
         pin = _current_pin(store)
         if pin is None and not any(is_own(MANIFESTS, one.name) for one in store.entries(MANIFESTS)):
             _remove_all(store)
     return Aborted(dataset=dataset, shards=0 if committed else shards, pin=pin)
+
+
+def _drop_parts(store: WritableStore) -> int:
+    """Remove what parallel writers wrote; return how many shards that were. Raises ExistsError: one is at it."""
+    shards = 0
+    with contextlib.ExitStack() as locks:
+        for one in store.entries(PARTS):
+            part = LocalStore(local_path_of(store, f"{PARTS}/{one.name}"))
+            locks.enter_context(locked(part))
+            shards += sum(is_own(SHARDS, shard.name) for shard in part.entries(SHARDS))
+        store.delete_folder(PARTS, by_way_of=DROPPED_PARTS)
+    return shards
 
 
 def _current_pin(store: WritableStore) -> str | None:

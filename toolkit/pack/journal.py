@@ -118,6 +118,13 @@ class Journal:
         """Return the slices that are finished, by split and number."""
         return {(entry.split, entry.number): entry for entry in self._entries()}
 
+    def entry(self, split: str, number: int) -> SliceResult | None:
+        """Return a slice's entry, wherever its shards are now; None when there is none that can be read."""
+        with contextlib.suppress(NotFoundError, msgspec.MsgspecError, UnicodeDecodeError):
+            entry = _RESULT.decode(self.store.read(self._name_of(split, number, "json")))
+            return entry if self._has_keys(entry) else None
+        return None
+
     def is_of(self, job: dict[str, object]) -> bool:
         """Tell whether an unfinished pack of this very job is there."""
         return self._job_file() == msgspec.json.encode(job, order="sorted")

@@ -58,7 +58,12 @@ class FolderLock:
         for folder in reversed(missing):
             # new/ and new/. are there once new is, and a/.. once a is.
             if not os.path.isdir(folder):
-                os.mkdir(folder)
+                try:
+                    os.mkdir(folder)
+                except FileExistsError:  # another one, of a folder beside it, made it meanwhile
+                    if not os.path.isdir(folder):
+                        raise
+                    continue
                 self._made.append(folder)
 
     def _take(self) -> int:

@@ -7,7 +7,7 @@ they count. It lies in the journal, and goes with it.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -18,7 +18,16 @@ from toolkit.pack.journal import Journal, SliceResult
 from toolkit.sources.base import Slice
 from toolkit.storage.store import WritableStore
 
-__all__ = ["COMPLETE", "Checkpoint", "Records", "has_checkpoint", "read_checkpoints", "slice_of", "write_checkpoint"]
+__all__ = [
+    "COMPLETE",
+    "Checkpoint",
+    "Records",
+    "has_checkpoint",
+    "read_checkpoints",
+    "read_whole",
+    "slice_of",
+    "write_checkpoint",
+]
 
 COMPLETE = f"{JOURNAL}/complete"
 """There when a part has all its records."""
@@ -99,6 +108,14 @@ def read_checkpoints(journal: Journal, finished: Mapping[tuple[str, int], SliceR
         break
     journal.store.delete(_behind(journal.store, found.checkpoints))
     return found
+
+
+def read_whole(journal: Journal) -> Iterator[Checkpoint]:
+    """Yield the checkpoints of a part that is complete."""
+    number = 0
+    while journal.store.info(_name(number)) is not None:
+        yield _CHECKPOINT.decode(journal.store.read(_name(number)))
+        number += 1
 
 
 def has_checkpoint(journal: Journal) -> bool:

@@ -18,7 +18,7 @@ from toolkit.options.value_type import expected
 from toolkit.sources.names import is_utf8, printable
 from toolkit.sources.payloads import holds, named_as
 
-__all__ = ["Declaration", "Declared", "check_names", "declare", "declare_by", "written_as"]
+__all__ = ["Declaration", "Declared", "check_names", "declare", "declare_by", "declared_as", "written_as"]
 
 Declaration: TypeAlias = "str | Kind | pa.DataType"
 """What a column is declared by: the word of a kind, or an Arrow type, also as text."""
@@ -94,6 +94,13 @@ def declare_by(name: str, value: object, given: Declaration | None = None) -> De
             "a writer or kind= of toolkit.pack()"
         )
     return Declared(*_scalar(name, value)) if kind is Kind.SCALAR else _of_kind(name, kind)
+
+
+def declared_as(name: str, kind: Kind, dtype: pa.DataType) -> Declared:
+    """Return a column of that kind, whose values are given in that type."""
+    if kind in (Kind.SCALAR, Kind.VALUE) or (kind in _PLAIN_TYPES and dtype != _PLAIN_TYPES[kind]):
+        return _of_type(name, dtype)
+    return _of_kind(name, kind)
 
 
 def written_as(declared: Declared) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import replace
 from typing import Any, cast
 
@@ -22,22 +22,14 @@ from toolkit.pack.writer.frames import FrameSource, arrow_of
 from toolkit.pack.writer.streams import Stream, stream_of
 from toolkit.pack.writer.writer import Writer, names_of_classes
 from toolkit.sources.fields import Field, choose_fields
+from toolkit.sources.options import InputOptions
 from toolkit.sources.splits import check_name
 
 __all__ = ["is_path", "pack_object"]
 
-_OF_FILES = (
-    "splits",
-    "include",
-    "exclude",
-    "tfrecord_raw",
-    "tokenizer",
-    "text_column",
-    "eos",
-    "eos_token",
-    "source_kind",
-)
-_OF_TABLES = ("label_mode", "require_labels", "follow_links", "image_column", "root")
+_OF_RECORDS = frozenset({"split", "limit", "shuffle_seed", "classes", "map", "columns", "rename", "kind", "key"})
+_OF_RECORDS |= {"max_value_bytes", "missing", "verify_images"}
+_OF_TABLES = _OF_RECORDS | {"label_mode", "require_labels", "follow_links", "image_column", "root"}
 _LABEL = "label"  # a field of text that is called so holds classes, in tables too
 
 
@@ -73,20 +65,20 @@ def pack_object(
     if frames:
         if len(frames) < len(parts):
             raise UsageError("some splits are tables and some are none: give all of one form")
-        _refuse(plain, _OF_FILES, "a table in memory")
+        _refuse(plain, _OF_TABLES, "a table in memory")
         job = make_job(["<frame>", os.fsdecode(dataset)], take(options_of(PackJob), given))
         _check_split(job, parts)
         return run(job, progress or (lambda *_: None), FrameSource(job.source_options, frames))
     streams = {split: stream_of(one) for split, one in parts.items()}
-    _refuse(plain, (*_OF_FILES, *_OF_TABLES), "records")
+    _refuse(plain, _OF_RECORDS, "records")
     job = make_job(["<records>", os.fsdecode(dataset)], take(options_of(PackJob), {**given, "classes": None}))
     _check_split(job, parts)
     return _Records(streams, job).pack(classes, progress or (lambda *_: None))
 
 
-def _refuse(given: Mapping[str, object], names: Sequence[str], what: str) -> None:
-    for name in names:
-        if name in given:
+def _refuse(given: Mapping[str, object], accepted: Set[str], what: str) -> None:
+    for name in (*options_of(InputOptions), "source_kind"):
+        if name in given and name not in accepted:
             raise UsageError(f"{name} means nothing for {what}: leave it out")
 
 

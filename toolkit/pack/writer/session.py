@@ -25,12 +25,13 @@ from toolkit.pack.shape import Shaper
 from toolkit.pack.slices import SlicePacker
 from toolkit.pack.stage import Stage
 from toolkit.pack.writer.allowance import Allowance
-from toolkit.pack.writer.checkpoints import Records, has_checkpoint, read_checkpoints
+from toolkit.pack.writer.checkpoints import COMPLETE, Records, has_checkpoint, read_checkpoints
 from toolkit.pack.writer.collect import Collector, Piece
 from toolkit.pack.writer.cutter import Cutter
 from toolkit.pack.writer.declared import Declared
 from toolkit.pack.writer.flow import Flow
 from toolkit.pack.writer.labels import Labels
+from toolkit.pack.writer.parts import Part, count_records, write_facts
 from toolkit.pack.writer.pieces import Made, PieceMaker
 from toolkit.pack.writer.staged import DeclaredRecords, StagedRows, declaration, label_columns
 from toolkit.pack.writer.values import values_of
@@ -47,6 +48,7 @@ _COLUMNS = "columns of records"  # in the journal
 class _Running:
     """What works while records come."""
 
+    columns: Sequence[Declared]
     prepared: Prepared
     journal: Journal  # of the slices: the dataset's, or the stage's
     labels: Mapping[str, Labels]
@@ -62,8 +64,16 @@ class Session:
         records: What is safe; the records behind it come from add() or were not given yet.
     """
 
-    def __init__(self, job: PackJob, classes: Mapping[str, Sequence[str]], progress: Progress) -> None:
-        """Lock the dataset and see what is there. `classes` are the names of label columns that were given.
+    def __init__(
+        self, job: PackJob, classes: Mapping[str, Sequence[str]], progress: Progress, part: Part | None = None
+    ) -> None:
+        """Lock the dataset and see what is there.
+
+        Args:
+            job: The pack; of a part, the dataset is the part's folder.
+            classes: The names of label columns that were given.
+            progress: Told how far the pack is.
+            part: Which part it is.
 
         Raises:
             ExistsError: There is a version or an unfinished pack already, or another pack is writing.
@@ -73,11 +83,13 @@ class Session:
         self._job = job
         self._classes = classes
         self._progress = progress
+        self._part = part
         store = LocalStore(job.dataset)
         self._journal, self._note = Journal(store), CommitNote(store)
         self._goes_on = False
         self._running: _Running | None = None
         self._committed: Committed | None = None
+        self._whole: int | None = None
         self._resumed = self._written = 0
         with contextlib.ExitStack() as stack:
             self._transaction = stack.enter_context(Transaction(store, replace=True))
@@ -87,7 +99,7 @@ class Session:
     @property
     def done(self) -> int:
         """How many records are safe: a stopped pack had them, or this one has meanwhile."""
-        return self.records.stop if self._committed is None else self._committed.added + self._committed.rejected
+        return self.records.stop if self._whole is None else self._whole
 
     @property
     def declared(self) -> Mapping[str, str]:
@@ -97,14 +109,9 @@ class Session:
         return told if isinstance(told, dict) else {}
 
     @property
-    def is_begun(self) -> bool:
-        """Whether the columns are known."""
-        return self._running is not None
-
-    @property
-    def is_committed(self) -> bool:
-        """Whether the pack that this one goes on with was stopped behind its commit."""
-        return self._committed is not None
+    def is_whole(self) -> bool:
+        """Whether the pack that this one goes on with had all its records: its commit is done, or its part complete."""
+        return self._whole is not None
 
     def begin(self, columns: Sequence[Declared]) -> Collector:
         """Begin with these columns, or go on; return what takes the records.
@@ -116,6 +123,10 @@ class Session:
         job, labels = self._job, label_columns(columns)
         base = base_of(job, self._journal, None)
         names, is_open = self._names(labels, base)
+        if self._part is not None and is_open:
+            raise UsageError(
+                f"parts need the names of all classes of {labels[0]!r}, by classes=: no part knows what others find"
+            )
         source = DeclaredRecords(columns, names, open_classes=is_open)
         prepared = prepare(job, self._journal, None, source)
         asked = {
@@ -176,12 +187,12 @@ class Session:
             {one.name: labels.get(one.name) or values[one.name] for one in columns},
             split_names=split_names,
             first=self.records.stop,
-            key_of=_KeyNumbers(base),
+            key_of=_KeyNumbers(base) if self._part is None else self._part.key,
             missing=job.missing,
             allowance=allowance,
             hand_on=flow.put,
         )
-        return _Running(prepared, journal, labels, collector, cutter, flow)
+        return _Running(columns, prepared, journal, labels, collector, cutter, flow)
 
     def finish(self) -> PackResult:
         """Commit all records.
@@ -213,6 +224,19 @@ class Session:
         self._forget()
         return result
 
+    def complete(self) -> None:
+        """Make every record of a part safe, and say that these are all."""
+        running = self._running
+        if self._whole is not None:
+            return
+        if running is None:
+            raise SourceError(
+                f"no record was added, and no column is known: declare columns= for {self._job.dataset!r}"
+            )
+        self.write_all()
+        names = {name: one.names for name, one in running.labels.items()}
+        write_facts(self._journal.store, self._job, running.columns, names, self.records.stop)
+
     def write_all(self) -> None:
         """Make every record safe, and commit nothing."""
         if self._running is not None:
@@ -236,8 +260,12 @@ class Session:
         finally:
             self._stack.close()
 
+    @property
+    def _is_complete(self) -> bool:
+        return self._journal.store.info(COMPLETE) is not None
+
     def _is_kept(self) -> bool:
-        return self._committed is not None or has_checkpoint(self._journal)
+        return self._is_complete or self._committed is not None or has_checkpoint(self._journal)
 
     def _look(self) -> None:
         """Decide what to go on with; `_goes_on` tells whether there is something."""
@@ -247,11 +275,20 @@ class Session:
         if job.on_existing is OnExisting.RESUME:
             if current is not None:
                 self._committed = current
+                self._whole = current.added + current.rejected
+                return
+            if self._is_complete:
+                self._whole = count_records(journal.store)
                 return
             if unfinished:
                 self._goes_on = True
                 return
             self._job = job = replace(job, on_existing=OnExisting.REFUSE)
+        if self._is_complete and job.on_existing is not OnExisting.OVERWRITE:
+            raise ExistsError(
+                f"{job.dataset!r} has all its records: merge it by toolkit.merge_parts(), or write it anew with "
+                'on_existing="overwrite"'
+            )
         if not unfinished or job.on_existing is OnExisting.OVERWRITE or journal.is_refused():
             self._forget()
         elif has_checkpoint(journal):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Literal, Self
 
@@ -16,6 +17,7 @@ from toolkit.pack.make import make_job
 from toolkit.pack.passes import Progress
 from toolkit.pack.writer.collect import Collector
 from toolkit.pack.writer.declared import Declaration, Declared, check_names, declare, declare_by
+from toolkit.pack.writer.parts import Part, check_part, part_folder
 from toolkit.pack.writer.session import Session
 from toolkit.sources.class_option import ClassNames
 from toolkit.sources.classes import check_class_names
@@ -42,6 +44,7 @@ class Writer:
         columns: Mapping[str, Declaration] | None,
         classes: Mapping[str, Sequence[str]],
         progress: Progress = lambda *_: None,
+        part: Part | None = None,
     ) -> None:
         """Use toolkit.writer()."""
         self.result: PackResult | None = None
@@ -49,6 +52,7 @@ class Writer:
         self._columns = None if columns is None else dict(columns)
         self._classes = classes
         self._progress = progress
+        self._part = part
         self._session: Session | None = None
         self._collector: Collector | None = None
         self._process = os.getpid()
@@ -59,9 +63,9 @@ class Writer:
         if self._session is not None or self._is_ended:
             raise UsageError("a writer has one `with` block: make another one")
         self._process, self._thread = os.getpid(), threading.get_ident()
-        self._session = session = Session(self._job, self._given_classes, self._progress)
+        self._session = session = Session(self._job, self._given_classes, self._progress, self._part)
         try:
-            if not session.is_committed:
+            if not session.is_whole:
                 declared = self._declared(session.declared)
                 if declared is not None:
                     self._collector = session.begin(declared)
@@ -78,7 +82,10 @@ class Writer:
         try:
             if error is None:
                 assert self._session is not None
-                self.result = self._session.finish()
+                if self._part is None:
+                    self.result = self._session.finish()
+                else:
+                    self._session.complete()
         except BaseException:
             self._end(failed=True)
             raise
@@ -143,8 +150,8 @@ class Writer:
         """Begin with what the first record shows."""
         if self._session is None:
             raise UsageError("the writer is not open: add records inside its block, `with toolkit.writer(...) as w:`")
-        if self._session.is_committed:
-            raise UsageError("all records were packed and committed already: there is nothing to add")
+        if self._session.is_whole:
+            raise UsageError("all records were packed already: there is nothing to add")
         given = self._columns
         if not values:
             raise UsageError("the first record has no columns")
@@ -213,6 +220,8 @@ def writer(
     extend_classes: bool = False,
     user_metadata: Mapping[str, str] | None = None,
     jobs: int | str = "auto",
+    part: int | None = None,
+    parts: int | None = None,
     progress: Progress | None = None,
 ) -> Writer:
     """Return a writer, to be used as `with toolkit.writer(...) as w: w.add(...)`; the end of the block commits.
@@ -240,6 +249,9 @@ def writer(
             there is nothing; overwritten versions stay readable by their pins.
         extend_classes: An append may bring new classes; their ids come behind the old ones.
         user_metadata: Text to keep in the manifest; part of what is pinned.
+        part: Write one of several parts, numbered from 0, beside other processes; toolkit.merge_parts() makes one
+            version of all. Parts need `columns`, and `classes` for labels.
+        parts: How many parts there are.
         jobs: Threads that make rows of records; never changes the result.
         progress: Called now and then, by one thread at a time, with the records done so far, None, 0 and 0.
 
@@ -263,13 +275,31 @@ def writer(
         "user_metadata": user_metadata,
         "jobs": jobs,
     }
+    place = check_part(part, parts)
+    if place is not None:
+        _check_options_of_part(columns, given)
     job = make_job(["<records>", os.fsdecode(dataset)], take(options_of(PackJob), given))
+    if place is not None:
+        job = replace(job, dataset=os.path.join(job.dataset, part_folder(place)))
     check_name(split)
     if columns is not None:
         check_names(columns)
         for name, one in columns.items():
             declare(name, one)
-    return Writer(job, columns, names_of_classes(classes), progress or (lambda *_: None))
+    return Writer(job, columns, names_of_classes(classes), progress or (lambda *_: None), place)
+
+
+def _check_options_of_part(columns: Mapping[str, Declaration] | None, given: Mapping[str, object]) -> None:
+    if columns is None:
+        raise UsageError("a part needs columns=: all parts must have the same")
+    for name in ("shuffle_seed", "user_metadata"):
+        if given[name] is not None:
+            raise UsageError(f"{name} means nothing for a part: leave it out")
+    if given["key_conflict"] != "error" or given["extend_classes"] or given["on_existing"] == "append":
+        name = next(
+            name for name in ("key_conflict", "extend_classes", "on_existing") if given[name] not in ("error", False)
+        )
+        raise UsageError(f"{name}={given[name]!r} means nothing for a part: parts are merged by toolkit.merge_parts()")
 
 
 def names_of_classes(classes: Classes | None) -> dict[str, tuple[str, ...]]:
