@@ -10,28 +10,22 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from toolkit.errors import SourceError, UsageError
-from toolkit.sources.file_names import is_delimited
+from toolkit.sources.file_names import METADATA_CSV, is_delimited, names_file
 from toolkit.sources.files import InputFile
 from toolkit.sources.images import IMAGE_EXTENSIONS
 from toolkit.sources.names import printable
 from toolkit.sources.options import SourceOptions
-from toolkit.sources.tables.delimited.dialect import fields_of
-from toolkit.sources.tables.delimited.read import dialect_of
-from toolkit.sources.tables.delimited.structure import find_rows
-from toolkit.sources.tables.delimited.table import PathRule
+from toolkit.sources.tables.delimited.head import read_head
+from toolkit.sources.tables.path_rule import PathRule
 from toolkit.sources.tables.paths import UnsafePathError, relative
-from toolkit.sources.tables.stream import BYTE_ORDER_MARK, open_text
 from toolkit.storage.files import storage_errors
 
 __all__ = ["Way", "find_extension", "find_rule", "find_ways", "names_pictures", "top_tables"]
 
-_LOOKED_AT_ROWS = 16
-_HEAD_BYTES = 256 * 1024
 _MOST_FOLDERS = 200
 _MOST_TABLES = 20
 _EXTENSIONS = ("", *IMAGE_EXTENSIONS, *(extension.upper() for extension in IMAGE_EXTENSIONS))
 _IMAGE = "image"
-_METADATA = ("metadata.csv",)  # of toolkit.sources.kinds.metadata
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -61,8 +55,7 @@ def top_tables(folder: str) -> list[InputFile]:
 def names_pictures(folder: str) -> bool:
     """Tell whether a CSV file directly in the folder names pictures in it. Raises StorageError."""
     options = SourceOptions(paths=(folder,), slice_bytes=0)
-    tables = [table for table in top_tables(folder)[:_MOST_TABLES] if table.name not in _METADATA]
-    return any(find_ways(table, folder, options) for table in tables)
+    return any(find_ways(table, folder, options) for table in top_tables(folder)[:_MOST_TABLES])
 
 
 def find_ways(table: InputFile, folder: str, options: SourceOptions, columns: Sequence[str] | None = None) -> list[Way]:
@@ -72,9 +65,11 @@ def find_ways(table: InputFile, folder: str, options: SourceOptions, columns: Se
         StorageError: Something can't be read.
     """
     try:
-        names, rows = _head(table, options)
+        names, rows = read_head(table, options)
     except (SourceError, UsageError):  # whoever reads the table says so
         return []
+    if table.name == METADATA_CSV and any(map(names_file, names)):
+        return []  # of Hugging Face, which has a kind of its own
     ways: dict[Way, int] = {}
     folders = list(_folders(folder))
     for number, name in enumerate(names):
@@ -107,7 +102,7 @@ def find_rule(table: InputFile, folder: str, options: SourceOptions) -> PathRule
             "with --image-column, and the folder that its paths are below with --root"
         )
     way = ways[0]
-    names = _head(table, options)[0]
+    names = read_head(table, options)[0]
     name = _IMAGE if _IMAGE not in names or way.column == _IMAGE else way.column
     prefix = f"{way.folder}/" if way.folder else ""
     return PathRule(name, way.column, prefix, way.extension, replaces=not way.extension)
@@ -169,34 +164,3 @@ def _folders(top: str) -> Iterator[str]:
         if left <= 0:
             return
         level = below
-
-
-def _head(table: InputFile, options: SourceOptions) -> tuple[list[str], list[list[str]]]:
-    """Return the names and the first rows of a file."""
-    dialect = dialect_of(table.name, options)
-    data = b""
-    blocks = open_text(table, dialect.encoding).blocks()
-    try:
-        for block in blocks:
-            data += block
-            if len(data) >= _HEAD_BYTES:
-                break
-    finally:
-        blocks.close()  # type: ignore[attr-defined]
-    head = data[:_HEAD_BYTES].removeprefix(BYTE_ORDER_MARK)
-    found = find_rows(head, dialect.delimiter_byte, dialect.quote_byte, final=len(data) < _HEAD_BYTES)
-    if found.fault is not None:
-        raise SourceError(found.fault.reason)
-    rows: list[list[str]] = []
-    start = 0
-    for end, width in zip(found.ends.tolist(), found.widths.tolist(), strict=True):
-        if width:
-            try:
-                rows.append(fields_of(head[start:end], dialect))
-            except UnicodeDecodeError as error:
-                raise SourceError("not UTF-8") from error
-        start = end
-        if len(rows) > _LOOKED_AT_ROWS:
-            break
-    names = list(dialect.names) if dialect.names is not None else rows.pop(0) if rows else []
-    return names, rows

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from toolkit.errors import SourceError
 from toolkit.sources.base import Survey
 from toolkit.sources.file_names import is_delimited
 from toolkit.sources.files import InputFile, expand, find_files, group_by_split
-from toolkit.sources.images import IMAGE_EXTENSIONS
 from toolkit.sources.kinds.csv.pictures import find_extension, find_rule, top_tables
 from toolkit.sources.names import printable
 from toolkit.sources.options import SourceOptions
@@ -19,26 +18,15 @@ from toolkit.sources.patterns import Patterns
 from toolkit.sources.skips import FILE_REASONS, Skips
 from toolkit.sources.tables.delimited.dialect import make_dialect
 from toolkit.sources.tables.delimited.read import read_delimited
-from toolkit.sources.tables.delimited.table import PathRule
+from toolkit.sources.tables.delimited.table import DelimitedTable
+from toolkit.sources.tables.passed import BesidePictures
+from toolkit.sources.tables.path_rule import PathRule, RuledTable
 from toolkit.sources.tables.source import TableSource
-from toolkit.sources.tables.table import Table, TableFacts
+from toolkit.sources.tables.table import Table
 
 __all__ = ["CsvSource"]
 
 _SUBMISSION = re.compile(r"(?:^|[/._-])sub(?:mission)?s?(?=$|[/._-])|submission", re.IGNORECASE)
-
-
-class _Passed(Skips):
-    """What was passed over, but for pictures: those that no row names are told as such."""
-
-    def __init__(self, skips: Skips) -> None:
-        super().__init__()
-        self._skips = skips
-
-    def add(self, reason: str, name: str) -> None:
-        """Count one that is no picture."""
-        if reason != "other_kinds" or not name.lower().endswith(IMAGE_EXTENSIONS):
-            self._skips.add(reason, name)
 
 
 class CsvSource(TableSource):
@@ -81,17 +69,15 @@ class CsvSource(TableSource):
         options = self.options
         columns = options.image_column or ()
         in_folder = bool(columns) and any(os.path.isdir(path) for one in options.paths for path in expand(one))
-        found = find_files(options, is_delimited, None, _Passed(skips) if in_folder else skips)
-        rules: dict[str, PathRule] = {}
-        facts: dict[str, TableFacts] = {}
-        for table in found:
-            root = options.root or os.path.dirname(os.path.abspath(table.path))
-            rule = find_extension(table, columns[0], root, options) if len(columns) == 1 else None
-            if rule is not None:
-                rules[table.path] = rule
+        found = find_files(options, is_delimited, None, BesidePictures(skips) if in_folder else skips)
+        read: dict[str, Table] = {}
+        for path, table in read_delimited(found, options, skips).items():
+            root = options.root or os.path.dirname(os.path.abspath(path))
+            rule = find_extension(table.file, columns[0], root, options) if len(columns) == 1 else None
+            facts = table.facts
             if in_folder:
-                facts[table.path] = TableFacts(files=dict.fromkeys(columns, root), counts_unlisted=True)
-        read = read_delimited(found, options, skips, facts=facts, rules=rules)
+                facts = replace(facts, files=dict.fromkeys(columns, root), counts_unlisted=True)
+            read[path] = RuledTable(table, [] if rule is None else [rule], facts) if columns else table
         return self._in_splits(group_by_split(found, options.split), read)
 
     def _in_splits(
@@ -107,35 +93,30 @@ class CsvSource(TableSource):
         others: list[InputFile] = []
         tables: list[InputFile] = []
         patterns = Patterns(options.include, options.exclude)
-        for table in top_tables(folder):
-            if not patterns.takes(table.name) or _SUBMISSION.search(table.name):
-                others.append(table)
+        for file in top_tables(folder):
+            if not patterns.takes(file.name) or _SUBMISSION.search(file.name):
+                others.append(file)
                 continue
-            rule = find_rule(table, folder, options)
+            rule = find_rule(file, folder, options)
             if rule is None:
-                others.append(table)
+                others.append(file)
             else:
-                rules[table.path] = rule
-                tables.append(table)
+                rules[file.path] = rule
+                tables.append(file)
         if not rules:
             return self._all_below(skips)
-        for table in others:
-            reason = "submissions" if _SUBMISSION.search(table.name) else "other_tables"
-            skips.add(reason if patterns.takes(table.name) else "excluded", table.name)
+        for file in others:
+            reason = "submissions" if _SUBMISSION.search(file.name) else "other_tables"
+            skips.add(reason if patterns.takes(file.name) else "excluded", file.name)
         self._check_rules(rules)
         name = next(iter(rules.values())).name
-        facts = TableFacts(files={name: folder}, key=name, counts_unlisted=True)
-        found = read_delimited(
-            tables,
-            options,
-            skips,
-            as_text={rule.field for rule in rules.values()},
-            facts=dict.fromkeys(rules, facts),
-            rules=rules,
-            may_lack=True,
-        )
-        self._tell_lacking(found)
-        return self._in_splits(group_by_split(tables, options.split), found)
+        found = read_delimited(tables, options, skips, as_text={rule.field for rule in rules.values()}, may_lack=True)
+        self._tell_lacking(found.values())
+        read: dict[str, Table] = {}
+        for path, table in found.items():
+            facts = replace(table.facts, files={name: folder}, key=name, counts_unlisted=True)
+            read[path] = RuledTable(table, [rules[path]], facts)
+        return self._in_splits(group_by_split(tables, options.split), read)
 
     def _check_rules(self, rules: Mapping[str, PathRule]) -> None:
         first, *others = rules.items()
@@ -147,9 +128,8 @@ class CsvSource(TableSource):
                     "--exclude, and --on-existing append for the second"
                 )
 
-    def _tell_lacking(self, tables: Mapping[str, Table]) -> None:
-        for table in tables.values():
-            lacking = table.lacking  # type: ignore[attr-defined]
-            if lacking and table.rows:
-                names = ", ".join(repr(printable(name)) for name in lacking)
+    def _tell_lacking(self, tables: Iterable[DelimitedTable]) -> None:
+        for table in tables:
+            if table.lacking and table.rows:
+                names = ", ".join(repr(printable(name)) for name in table.lacking)
                 self._warnings.append(f"{table.shown} has no column {names}: null in all its rows")

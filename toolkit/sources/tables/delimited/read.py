@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 import pyarrow as pa
 
@@ -14,8 +14,8 @@ from toolkit.sources.skips import Skips
 from toolkit.sources.tables.asked import asked_kinds
 from toolkit.sources.tables.delimited.dialect import Dialect, make_dialect
 from toolkit.sources.tables.delimited.field_types import FieldType
-from toolkit.sources.tables.delimited.table import DelimitedTable, PathRule, scan_delimited
-from toolkit.sources.tables.table import Table, TableFacts
+from toolkit.sources.tables.delimited.table import DelimitedTable, scan_delimited
+from toolkit.sources.tables.table import TableFacts
 
 __all__ = ["dialect_of", "read_delimited"]
 
@@ -34,10 +34,8 @@ def read_delimited(
     skips: Skips,
     *,
     as_text: Collection[str] = (),
-    facts: Mapping[str, TableFacts] | None = None,
-    rules: Mapping[str, PathRule] | None = None,
     may_lack: bool = False,
-) -> dict[str, Table]:
+) -> dict[str, DelimitedTable]:
     """Return a table for each file, by its path.
 
     Args:
@@ -45,8 +43,6 @@ def read_delimited(
         options: How they are written, what is asked of fields, and how many bytes a row may have.
         skips: Where to note blank lines and what has no row.
         as_text: Fields that are text whatever they hold, besides those that options ask for.
-        facts: What is known of the fields besides, by the file's path.
-        rules: Paths that are made of a field, by the file's path.
         may_lack: A file may lack fields that others have: they are null in it.
 
     Raises:
@@ -60,31 +56,13 @@ def read_delimited(
     shaping = {name: list(value) if isinstance(value, tuple) else value for name, value in shaping.items()}
     known = {name: pa.string() if name in text else one.type for name, one in types.items()}
     every = dict.fromkeys(name for scanned in scans for name in scanned.fields)
-    tables: dict[str, Table] = {}
+    tables: dict[str, DelimitedTable] = {}
     for scanned in scans:
         path = scanned.text.file.path
         skips.count("blank_lines", scanned.blank_lines)
         if "" in scanned.names:
             skips.add("pandas_index", scanned.text.file.name)
-        said = (facts or {}).get(path, TableFacts())
-        rule = (rules or {}).get(path)
-        names = [*every] if may_lack else [*scanned.fields]
-        schema = pa.schema([pa.field(name, known.get(name, pa.string())) for name in _with_rule(names, rule)])
-        told = TableFacts(
-            kinds=said.kinds,
-            classes=said.classes,
-            files=said.files,
-            key=said.key,
-            counts_unlisted=said.counts_unlisted,
-            options={**said.options, **shaping},
-        )
-        tables[path] = DelimitedTable(scanned, schema, told, rule)
+        names = every if may_lack else scanned.fields
+        schema = pa.schema([pa.field(name, known.get(name, pa.string())) for name in names])
+        tables[path] = DelimitedTable(scanned, schema, TableFacts(options=shaping))
     return tables
-
-
-def _with_rule(names: Sequence[str], rule: PathRule | None) -> list[str]:
-    """Return the fields of a table whose paths a rule makes: the paths come first."""
-    if rule is None:
-        return list(names)
-    gone = (rule.name, rule.field) if rule.replaces else (rule.name,)
-    return [rule.name, *(name for name in names if name not in gone)]

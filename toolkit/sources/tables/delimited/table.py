@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from toolkit.errors import SourceError
@@ -21,7 +20,7 @@ from toolkit.sources.tables.delimited.rows import Block, parse, read_blocks
 from toolkit.sources.tables.stream import TextFile, open_text, place_of
 from toolkit.sources.tables.table import Table, TableFacts
 
-__all__ = ["DelimitedTable", "PathRule", "Scanned", "scan_delimited"]
+__all__ = ["DelimitedTable", "Scanned", "scan_delimited"]
 
 _MOST_REJECTS = 10_000  # beyond it, the delimiter or a quote is wrong
 
@@ -68,17 +67,6 @@ class Scanned:
     def rows(self) -> int:
         """How many rows there are."""
         return sum(piece.rows for piece in self.pieces)
-
-
-@dataclass(frozen=True, slots=True)
-class PathRule:
-    """A field `name` of paths that are made of another: `prefix`, its text, `suffix`; it may stand in its place."""
-
-    name: str
-    field: str
-    prefix: str
-    suffix: str
-    replaces: bool
 
 
 def scan_delimited(file: InputFile, dialect: Dialect, types: dict[str, FieldType], most: int) -> Scanned:
@@ -190,10 +178,8 @@ class _Scan:
 class DelimitedTable(Table):
     """The rows of a file."""
 
-    def __init__(
-        self, scanned: Scanned, schema: pa.Schema, facts: TableFacts, path_rule: PathRule | None = None
-    ) -> None:
-        """Take what was found. Fields of `schema` that the file hasn't are null; the rule's is made."""
+    def __init__(self, scanned: Scanned, schema: pa.Schema, facts: TableFacts) -> None:
+        """Take what was found. Fields of `schema` that the file hasn't are null."""
         self.file = scanned.text.file
         self.schema = schema
         self.facts = facts
@@ -205,19 +191,15 @@ class DelimitedTable(Table):
         self.pieces = [(piece.rows, max(1, piece.end - piece.start)) for piece in pieces]
         self._pieces = pieces
         self._scanned = scanned
-        self._path_rule = path_rule
 
     @property
     def lacking(self) -> list[str]:
         """The fields that are null in all rows, since the file hasn't them."""
-        made = () if self._path_rule is None else (self._path_rule.name,)
-        return [name for name in self.schema.names if name not in (*self._scanned.names, *made)]
+        return [name for name in self.schema.names if name not in self._scanned.names]
 
     def read(self, fields: Sequence[str], first: int, count: int) -> Iterator[pa.RecordBatch]:
         """Yield the rows of pieces, in order."""
-        rule = self._path_rule
-        asked = [rule.field if rule is not None and name == rule.name else name for name in fields]
-        wanted = [name for name in dict.fromkeys(asked) if name in self._scanned.names]
+        wanted = [name for name in fields if name in self._scanned.names]
         schema = pa.schema([self.schema.field(name) for name in fields])
         for block, keep in self._blocks(first, count):
             batch = parse(block, keep, self._scanned.names, wanted, self._scanned.dialect)
@@ -229,7 +211,7 @@ class DelimitedTable(Table):
         """Return the file's state, how it is read, and which pieces these are."""
         text = self._scanned.text
         places = [(piece.start, piece.end) for piece in self._pieces[first : first + count]]
-        return repr((tuple(text.state), text.encoding, self._scanned.dialect, self._path_rule, places))
+        return repr((tuple(text.state), text.encoding, self._scanned.dialect, places))
 
     def place(self, row: int) -> str:
         """Return the file and the line that a row begins on. Where lines aren't rows, a piece is read for it."""
@@ -244,12 +226,7 @@ class DelimitedTable(Table):
 
     def _values(self, name: str, texts: Mapping[str, pa.Array], rows: int) -> pa.Array:
         dtype = self.schema.field(name).type
-        rule = self._path_rule
-        if rule is not None and name == rule.name:
-            made = texts.get(rule.field)
-            if made is not None:
-                return pc.binary_join_element_wise(rule.prefix, made, rule.suffix, "")
-        elif name in texts:
+        if name in texts:
             return convert(texts[name], dtype)
         return pa.nulls(rows, dtype)
 

@@ -26,7 +26,6 @@ def read_json_lines(
     skips: Skips,
     *,
     as_text: Collection[str] = (),
-    facts: Mapping[str, TableFacts] | None = None,
 ) -> dict[str, Table]:
     """Return a table for each file, by its path.
 
@@ -35,7 +34,6 @@ def read_json_lines(
         options: What is asked of fields; the encoding; the bytes that a line may have.
         skips: Where to note blank lines.
         as_text: Fields that are text whatever they hold, besides those that options ask for.
-        facts: What is known of the fields besides, by the file's path.
 
     Raises:
         SourceError: A file can't be read to its end, or a field has values of several types; names files and lines.
@@ -55,17 +53,9 @@ def read_json_lines(
     kinds = {name: Kind.JSON for name in schema.names if types[name].is_nested}
     tables: dict[str, Table] = {}
     for scanned in scans:
-        said = (facts or {}).get(scanned.text.file.path, TableFacts())
-        known = TableFacts(
-            kinds={**kinds, **said.kinds},
-            classes=said.classes,
-            files=said.files,
-            key=said.key,
-            counts_unlisted=said.counts_unlisted,
-            options={**said.options, **shaping},
-        )
         skips.count("blank_lines", scanned.blank_lines)
-        tables[scanned.text.file.path] = JsonLinesTable(scanned, schema, known)
+        facts = TableFacts(kinds=kinds, options=shaping)
+        tables[scanned.text.file.path] = JsonLinesTable(scanned, schema, facts)
     return tables
 
 
