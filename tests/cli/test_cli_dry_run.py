@@ -43,12 +43,18 @@ def put_tfds(root: Path) -> None:
     tfds_folders.numbers(root, train=[2])
 
 
+def put_metadata(root: Path) -> None:
+    put(root, "1.jpg", encoded(9, 9))
+    put(root, "metadata.csv", b"file_name\n1.jpg\n")
+
+
 INPUTS: dict[str, Callable[[Path], None]] = {
     "csv": lambda root: put(root, "x.csv", b"text,n\na,1\nb,2\n"),
     "imagefolder": lambda root: put(root, "cat/1.jpg", encoded(9, 9)),
     "mds": put_mds,
     "jsonl": lambda root: put(root, "x.jsonl", b'{"text": "a", "n": 1}\n'),
     "pairs": lambda root: put(root, "cat/1.jpg", encoded(9, 9)),
+    "metadata": put_metadata,
     "parquet": write_parquet,
     "roxxel": lambda root: roxxels.write(root / "x.rox", np.arange(64, dtype=np.uint16), 32),
     "text": lambda root: put(root, "x.txt", b"a text"),

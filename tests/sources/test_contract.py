@@ -234,6 +234,27 @@ class TestCsv(SourceContract):
         return Bad(root / "x.csv", "x.csv, line 3", "x.csv, line 3")
 
 
+class TestMetadata(SourceContract):
+    kind = "metadata"
+    largest = 1 << 14
+    beside = (".jpg", ".csv")
+
+    def good(self, root: Path) -> Path:
+        for split, count in {"train": 16, "val": 8}.items():
+            self.write(make_folder(root / "in", {split: count}) / split)
+        return root / "in"
+
+    def bad(self, root: Path) -> Bad:
+        folder = make_folder(root / "in", {"train": 3}) / "train"
+        self.write(folder)
+        (folder / "0001.jpg").write_bytes(b"no picture")
+        return Bad(root / "in", "train/metadata.csv, line 3", "train/0001.jpg")
+
+    def write(self, folder: Path) -> None:
+        names = sorted(path.name for path in folder.glob("*.jpg"))
+        (folder / "metadata.csv").write_text("file_name,n\n" + "".join(f"{name},1\n" for name in names))
+
+
 class TestJsonLines(SourceContract):
     kind = "jsonl"
     largest = 256
@@ -288,6 +309,7 @@ KINDS = (
     TestCsv,
     TestImageFolder,
     TestJsonLines,
+    TestMetadata,
     TestMDS,
     TestNumpy,
     TestPairs,

@@ -1,19 +1,21 @@
-"""Say when class folders probably hold no classes: splits that aren't taken as such, pictures beside their masks."""
+"""Say what is doubtful about an image folder: class folders that are none, and tables that aren't read."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from toolkit.sources.names import printable
+from toolkit.sources.patterns import Patterns
 from toolkit.sources.splits import SPLIT_NAMES, like_splits
 
-__all__ = ["class_doubts"]
+__all__ = ["class_doubts", "table_doubts"]
 
 _PICTURES = frozenset({"image", "images", "img", "imgs", "jpegimages", "photos", "pictures", "rgb"})
 _BESIDE_PICTURES = frozenset(
     {"annotation", "annotations", "depth", "depths", "ground_truth", "groundtruth", "gt", "label", "labels", "mask"}
     | {"masks", "segmentation", "segmentations", "segmentationclass", "target", "targets"}
 )
+_KINDS = {".csv": "csv", ".tsv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
 _SHOWN = 3
 
 
@@ -38,6 +40,19 @@ def class_doubts(classes: Sequence[str]) -> tuple[str, ...]:
             f"--exclude '{printable((beside or pictures)[0])}/*', or pack without labels (--label-mode none)"
         )
     return tuple(doubts)
+
+
+def table_doubts(names: Sequence[str], patterns: Patterns) -> tuple[str, ...]:
+    """Return what is doubtful about tables that lie beside images and aren't read; `names` are their paths."""
+    tables = [name for name in names if name.lower().endswith(tuple(_KINDS)) and patterns.takes(name)]
+    if not tables:
+        return ()
+    kind = next(kind for suffix, kind in _KINDS.items() if tables[0].lower().endswith(suffix))
+    verb = "isn't" if len(tables) == 1 else "aren't"
+    return (
+        f"{_listed(tables)} {verb} read. If it tells of the images, pack it instead, SOURCE/{printable(tables[0])} "
+        f"with --source-kind {kind}, --image-column FIELD and --root; if not, leave it out with --exclude",
+    )
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from toolkit.errors import SourceError, UsageError, did_you_mean
 from toolkit.sources.files import stays_within
 from toolkit.sources.images import IMAGE_EXTENSIONS, is_image
-from toolkit.sources.kinds.imagefolder.doubts import class_doubts
+from toolkit.sources.kinds.imagefolder.doubts import class_doubts, table_doubts
 from toolkit.sources.kinds.imagefolder.entries import Entries, Listed
 from toolkit.sources.kinds.imagefolder.split_folders import SplitFolders, check_mapping, mapped, named, refuse_mixed
 from toolkit.sources.kinds.imagefolder.walk import (
@@ -88,7 +88,7 @@ class Scan:
         rejects: Image files that can't be packed.
         excluded: Images left out by the patterns.
         left_out: Names beside mapped split folders, which are not taken; folders with "/" behind them.
-        doubts: What is doubtful about the class names, for people.
+        doubts: What is doubtful about class names, and about tables that aren't read, for people.
     """
 
     splits: dict[str, Entries]
@@ -177,7 +177,7 @@ def scan_imagefolder(root: str | os.PathLike[str], options: ImageFolderOptions =
         rejects=rejects,
         excluded=chosen.excluded,
         left_out=() if splits is None else splits.left_out,
-        doubts=doubts,
+        doubts=(*doubts, *table_doubts(met.skips.names.get("annotations", ()), chosen.patterns)),
     )
 
 

@@ -6,8 +6,9 @@ A metadata file tells of the files below its own folder: a row each, `file_name`
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -102,7 +103,7 @@ class MetadataSource(TableSource):
         by_form = {
             form: [file for file in files if file.name.endswith(form)] for form in (".csv", ".jsonl", ".parquet")
         }
-        fields = {name for file in files for name in _names(file.path) if names_file(name)}
+        fields = {name for file in by_form[".csv"] for name in _names_or_none(file.path) if names_file(name)}
         paths = {name for name in fields if not name.endswith(_MANY)}
         found |= read_delimited(by_form[".csv"], self.options, skips, as_text=paths)
         found |= read_json_lines(by_form[".jsonl"], self.options, skips)
@@ -114,6 +115,13 @@ def _is_metadata(name: str) -> bool:
     return os.path.basename(name) in METADATA
 
 
+def _names_or_none(path: str) -> Sequence[str]:
+    try:
+        return _names(path)
+    except SourceError:  # whoever reads the file tells where it is wrong
+        return ()
+
+
 def _names(path: str) -> Sequence[str]:
     """Return the fields of a metadata file; of JSON lines those of the first."""
     if path.endswith(".csv"):
@@ -121,24 +129,33 @@ def _names(path: str) -> Sequence[str]:
         return read_head(InputFile(path, METADATA_CSV, size), SourceOptions(paths=(), slice_bytes=0))[0]
     if path.endswith(".jsonl"):
         return first_fields(path)
-    with storage_errors("read", path), open_file(path) as file:
-        try:
-            names: list[str] = pq.read_schema(file).names
-        except (pa.ArrowException, UnicodeDecodeError) as error:
-            raise SourceError(f"{printable(path)!r} is no Parquet file that can be read: {error}") from error
-    return names
+    with _parquet_errors(path), open_file(path) as file:
+        names: list[str] = pq.read_schema(file).names
+        return names
 
 
 def _read_parquet(file: InputFile) -> Table:
     shown = repr(printable(file.path))
     if file.bytes > _MOST_BYTES:
         raise SourceError(f"{shown} has more than {_MOST_BYTES} bytes: pack it with --source-kind parquet")
-    with storage_errors("read", file.path), open_file(file.path) as opened:
-        try:
-            table = pq.ParquetFile(opened, page_checksum_verification=True).read(use_threads=False)
-        except (pa.ArrowException, UnicodeDecodeError) as error:
-            raise SourceError(f"{shown} is no Parquet file that can be read: {error}") from error
+    with _parquet_errors(file.path), open_file(file.path) as opened:
+        table = pq.ParquetFile(opened, page_checksum_verification=True).read(use_threads=False)
     return MemoryTable(file, table.replace_schema_metadata(None), TableFacts())
+
+
+@contextlib.contextmanager
+def _parquet_errors(path: str) -> Iterator[None]:
+    """Turn Arrow's complaints about content into SourceError, the system's (they have an errno) into StorageError."""
+    try:
+        yield
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            with storage_errors("read", path):
+                raise
+        reason = " ".join(str(error).split())
+        raise SourceError(
+            f"{printable(path)!r} is no Parquet file that can be read ({reason}): write it anew"
+        ) from error
 
 
 def _ruled(table: Table, top: str) -> Table:
