@@ -214,7 +214,7 @@ def _check_field(name: str, first: Table, other: Table) -> None:
 
 
 def _kind_of_file(table: Table, name: str) -> Kind:
-    return table.facts.kinds.get(name, Kind.IMAGE)
+    return table.facts.kinds.get(name, Kind.IMAGE) if name in table.facts.files else Kind.IMAGE
 
 
 def _kind(table: Table, field: pa.Field, options: SourceOptions) -> Kind:
@@ -323,7 +323,8 @@ def _found_classes(chosen: Chosen, tables: Sequence[Table]) -> tuple[str, ...]:
             continue  # its rows are rejected when they are read
     if not names:
         raise SourceError(
-            f"column {chosen.field!r} holds no value to be a class: leave --kind {chosen.column}=label out"
+            f"column {chosen.field!r} holds no value to be a class: leave --kind {chosen.column}=label out, "
+            "or pack it as it is with --label-mode none"
         )
     check_class_names(sorted(names), where=f"values of column {chosen.field!r}", unit="value", first=0)
     return tuple(sorted(names))

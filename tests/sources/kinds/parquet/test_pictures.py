@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from kills import contents, killed
 from parquet_inputs import packed, rejected, samples, write
 from pictures import encode, make_folder, picture
 
@@ -84,3 +85,26 @@ def test_a_root_needs_a_field(tmp_path: Path) -> None:
     file = write(tmp_path / "x.parquet", {"path": ["a"]})
     with pytest.raises(UsageError, match="--root: no field holds paths"):
         packed(file, tmp_path / "ds", root=str(tmp_path / "photos"))
+
+
+@pytest.mark.parametrize("at", [6, 8])
+def test_a_killed_pack_goes_on(tmp_path: Path, at: int) -> None:
+    names = [f"{i}.jpg" for i in range(24)]
+    (tmp_path / "photos").mkdir()
+    for i, name in enumerate(names):
+        (tmp_path / "photos" / name).write_bytes(encode(picture(i, 160, 120), quality=95))
+    file = write(tmp_path / "x.parquet", {"path": names})
+    job = PackJob(
+        source=str(file),
+        dataset=str(tmp_path / "ds"),
+        image_column=("path",),
+        root=str(tmp_path / "photos"),
+        shard_size=1 << 16,
+        jobs=1,
+    )
+    assert killed("replace", at, job)
+    result = pack(job)
+    assert result.resumed > 0
+    whole = pack(replace(job, dataset=str(tmp_path / "whole")))
+    assert result.pin == whole.pin
+    assert contents(tmp_path / "ds") == contents(tmp_path / "whole")
