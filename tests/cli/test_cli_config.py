@@ -104,6 +104,8 @@ GIVEN: dict[str, dict[str, tuple[str, object]]] = {
         "tfrecord_raw": ("true", True),
     },
     "csv": {
+        "fetch_urls": ("true", True),
+        "fetch_hosts": ("[localhost]", ["localhost"]),
         "delimiter": ("';'", ";"),
         "quote": ("none", "none"),
         "encoding": ("latin-1", "latin-1"),

@@ -48,6 +48,8 @@ VALUES: dict[str, list[Any]] = {
     "quote": ["none", "both"],
     "encoding": ["latin-1", "latin-x"],
     "field_names": [["a"]],
+    "fetch_urls": [True],
+    "fetch_hosts": [["localhost"]],
     "pair": [{"image": "images/{}.jpg"}, {"image": "images/*.jpg"}],
     "tfrecord_raw": [True],
     "verify_images": ["decode"],

@@ -51,6 +51,8 @@ OTHERS: dict[str, Any] = {
     "quote": "none",
     "encoding": "latin-1",
     "field_names": ("x",),
+    "fetch_urls": True,
+    "fetch_hosts": ("localhost",),
     "pair": {"image": ("images/{}.jpg",)},
     "tfrecord_raw": True,
     "verify_images": VerifyImages.OFF,

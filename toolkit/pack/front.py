@@ -45,6 +45,8 @@ def pack(
     quote: str | None = None,
     encoding: str | None = None,
     field_names: Sequence[str] | None = None,
+    fetch_urls: bool = False,
+    fetch_hosts: Sequence[str] | None = None,
     pair: Mapping[str, str | Sequence[str]] | None = None,
     tfrecord_raw: bool = False,
     verify_images: Literal["header", "decode", "off"] = "header",
@@ -101,6 +103,9 @@ def pack(
         quote: The character around fields of a CSV file; none where quotes mean nothing.
         encoding: The encoding of a table's text, as latin-1; UTF-8 if not given.
         field_names: Names of the fields of a CSV file whose first row is a sample already.
+        fetch_urls: Fetch what the http and https URLs in fields of paths name; such rows are rejects if not given.
+        fetch_hosts: Hosts that --fetch-urls may ask though their addresses are private: loopback, link-local and the
+            like.
         pair: Files that belong together by name: the columns, and what the files of each are called, {} being what a
             sample's files have in common. Several may stand behind one another; the first without COLUMN= is the image.
             As {"image": "images/{}.jpg", "mask": "masks/{}.png"}.
@@ -156,6 +161,8 @@ def pack(
         "quote": quote,
         "encoding": encoding,
         "field_names": field_names,
+        "fetch_urls": fetch_urls,
+        "fetch_hosts": fetch_hosts,
         "pair": pair,
         "tfrecord_raw": tfrecord_raw,
         "verify_images": verify_images,

@@ -85,6 +85,8 @@ class InputOptions:
         root: What such paths are relative to; nothing above it is read.
         delimiter, quote, encoding: How delimited text is written; as its name says, "\"" and UTF-8 when None.
         field_names: Names of the fields of delimited text whose first row has none.
+        fetch_urls: Paths that are http or https URLs are fetched; they are rejects otherwise.
+        fetch_hosts: Hosts that may be asked for these though their addresses are private ones.
         pair: Column -> the patterns of its files, for toolkit.sources.kinds.pairs.patterns; the first column's are the
             keys.
         tfrecord_raw: TFRecord payloads are no tf.train.Example: pack them as bytes.
@@ -206,6 +208,18 @@ class InputOptions:
         "Names of the fields of a CSV file whose first row is a sample already.",
         metavar="FIELD,...",
         in_journal=True,
+    )
+    fetch_urls: bool = option(
+        Flag(),
+        "Fetch what the http and https URLs in fields of paths name; such rows are rejects if not given.",
+        False,
+        in_journal=True,
+    )
+    fetch_hosts: tuple[str, ...] = option(
+        Names(),
+        "Hosts that --fetch-urls may ask though their addresses are private: loopback, link-local and the like.",
+        (),
+        metavar="HOST,...",
     )
     pair: Mapping[str, tuple[str, ...]] | None = option(
         PairPatterns(),

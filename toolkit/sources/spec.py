@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from toolkit.sources.base import Source
     from toolkit.sources.options import SourceOptions
 
-__all__ = ["COMMON", "FIELDS", "TABLES", "TOKENS", "SourceSpec"]
+__all__ = ["COMMON", "FIELDS", "PATHS", "TABLES", "TOKENS", "SourceSpec"]
 
 COMMON = frozenset(
     {"split", "include", "exclude", "follow_links", "max_value_bytes", "verify_images", "shuffle_seed"},
@@ -27,6 +27,9 @@ FIELDS = frozenset({"map", "columns", "rename", "kind"})
 
 TABLES = FIELDS | {"limit", "key", "label_mode", "require_labels", "classes", "missing"}
 """Options of kinds whose inputs are tables, for toolkit.sources.tables; those whose fields name files take more."""
+
+PATHS = frozenset({"image_column", "root", "fetch_urls", "fetch_hosts"})
+"""Options of kinds whose tables may name files, for toolkit.sources.tables."""
 
 TOKENS = frozenset({"tokenizer", "text_column", "eos", "eos_token"})
 """Options of kinds that have texts: toolkit.sources.tokenized makes tokens of them, and the kind does nothing."""

@@ -119,9 +119,11 @@ REFUSED = {
     "a.jpg/b": "there is no file 'a.jpg/b'",
     "a\\a.jpg": "there is no file 'a\\\\a.jpg'; parts of a path are separated by '/'",
     "HTTPS://me:secret@Host.example:80/a.jpg?token=secret#secret": (
-        "https://host.example is a URL; only files are read: download it, and give its path"
+        "https://host.example is a URL; only files are read, and with --fetch-urls what http and https URLs name"
     ),
-    "http://[secret/a.jpg": "http:// is a URL; only files are read: download it, and give its path",
+    "http://[secret/a.jpg": (
+        "http:// is a URL; only files are read, and with --fetch-urls what http and https URLs name"
+    ),
     "//me:secret@host/a.jpg": "the path begins with '//'; paths are relative to the table's folder or --root",
     "data:image/png;base64,secret": "it is a data: URL; only files are read",
     "out.jpg": "'out.jpg' is a link that leads out of the folder; --follow-links allows it",

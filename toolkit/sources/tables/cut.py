@@ -11,11 +11,13 @@ from numpy.typing import NDArray
 
 from toolkit.sources.base import PIECE_BYTES, ROW_OVERHEAD_BYTES, Slice
 from toolkit.sources.names import printable
-from toolkit.sources.tables.paths import GOOD, Files
+from toolkit.sources.tables.paths import FETCH, GOOD, Files
 from toolkit.sources.tables.scan import Scan
 from toolkit.sources.tables.table import Table
 
 __all__ = ["TablePart", "cut", "runs"]
+
+_FETCHED_BYTES = 256 * 1024  # what a URL is taken to name, before anybody knows
 
 
 @dataclass(frozen=True)
@@ -124,4 +126,5 @@ def _file_sizes(found: Scan, most: int) -> NDArray[np.int64]:
     total = np.zeros(found.rows if found.files else 0, np.int64)
     for files in found.files.values():
         total += np.where((files.codes == GOOD) & (files.sizes <= most), files.sizes, 0)
+        total += np.where(files.codes == FETCH, _FETCHED_BYTES, 0)
     return total

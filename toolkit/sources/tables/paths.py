@@ -21,9 +21,11 @@ from numpy.typing import NDArray
 from toolkit._native.shards.files import READ_CHANGED, READ_GOOD, read_files
 from toolkit.format.arrays import bits_buffer
 from toolkit.sources.base import too_large
+from toolkit.sources.urls import UrlError, is_url, read_url
 from toolkit.storage.files import storage_errors
 
 __all__ = [
+    "FETCH",
     "GOOD",
     "MISSING",
     "NO_PATH",
@@ -31,6 +33,7 @@ __all__ = [
     "Files",
     "Root",
     "UnsafePathError",
+    "key_of",
     "load",
     "paths_of",
     "relative",
@@ -38,9 +41,9 @@ __all__ = [
 ]
 
 
-GOOD, NO_PATH, MISSING, UNSAFE, OUTSIDE, NOT_REGULAR, DENIED = range(7)
+GOOD, NO_PATH, MISSING, UNSAFE, OUTSIDE, NOT_REGULAR, DENIED, FETCH = range(8)
 """What came of a path: a file; there is none; nothing lies there; it is refused by its text, by a link, by what it is,
-or by the system."""
+or by the system; it is a URL to fetch."""
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _DATA = re.compile(r"\s*data:[^/,]*/[^,]*,", re.IGNORECASE)
@@ -67,6 +70,22 @@ class UnsafePathError(ValueError):
     """Why a text isn't taken for the path of a file; it can be shown."""
 
 
+def key_of(text: bytes, *, fetches: bool) -> tuple[str, bool]:
+    """Return a path as keys have it, and whether it is a URL to fetch: of one, without what may be a secret.
+
+    Raises:
+        UnsafePathError: It is none that is read; of `fetches`, whether http and https URLs are.
+    """
+    if fetches:
+        url = text.decode("utf-8", "surrogateescape").strip()
+        if is_url(url):
+            try:
+                return read_url(url).key, True
+            except UrlError as error:
+                raise UnsafePathError(f"{_url(url)}: {error}") from error
+    return relative(text), False
+
+
 def relative(text: bytes) -> str:
     """Return a path as keys have it: below its folder, "/" between parts, without "." and "..".
 
@@ -80,7 +99,9 @@ def relative(text: bytes) -> str:
     if "\0" in path:
         raise UnsafePathError("the path holds the character NUL")
     if _URL.search(path):
-        raise UnsafePathError(f"{_url(path)} is a URL; only files are read: download it, and give its path")
+        raise UnsafePathError(
+            f"{_url(path)} is a URL; only files are read, and with --fetch-urls what http and https URLs name"
+        )
     if _DATA.match(path):
         raise UnsafePathError("it is a data: URL; only files are read")
     if path.startswith("//"):  # "//user:password@host/photo.jpg" is a URL too

@@ -62,6 +62,7 @@ class Plan:
         verify_images: Whether headers of images are looked at.
         max_value_bytes: A row with a larger value is rejected.
         missing: What becomes of a row whose file isn't there.
+        fetches: A path may be a URL, whose content is fetched.
     """
 
     columns: tuple[PlannedColumn, ...]
@@ -72,6 +73,7 @@ class Plan:
     verify_images: VerifyImages
     max_value_bytes: int
     missing: Missing
+    fetches: bool
 
     @property
     def fields(self) -> list[str]:
@@ -169,6 +171,7 @@ def make_plan(first: Table, tables: Sequence[Table], files: Sequence[str], optio
         options.verify_images,
         options.max_value_bytes,
         options.missing,
+        options.fetch_urls,
     )
 
 

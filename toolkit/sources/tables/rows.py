@@ -22,7 +22,7 @@ from toolkit.sources.names import printable
 from toolkit.sources.options import VerifyImages
 from toolkit.sources.payloads import check_payload, payload_column
 from toolkit.sources.reject import Reject
-from toolkit.sources.tables.paths import UnsafePathError, paths_of, relative
+from toolkit.sources.tables.paths import UnsafePathError, key_of, paths_of
 from toolkit.sources.tables.plan import Plan, PlannedColumn, bytes_of
 from toolkit.sources.tables.table import FAULT, Table
 
@@ -78,7 +78,7 @@ class RowMaker:
         if key is None:
             keys = places
         elif self._plan.key_is_path:
-            paths = loaded[key].paths if key in loaded else safe_paths(fields[key], reasons)
+            paths = loaded[key].paths if key in loaded else self._safe(fields[key], reasons)
             keys = pc.coalesce(paths, places)
         else:
             keys = _keys(fields[key], key, reasons)
@@ -102,6 +102,9 @@ class RowMaker:
         )
         return pa.RecordBatch.from_arrays(kept, schema=self._schema), rejects
 
+    def _safe(self, array: pa.Array, reasons: _Reasons) -> pa.Array:
+        return safe_paths(array, reasons, fetches=self._plan.fetches)
+
 
 def _faults(array: pa.Array | None) -> _Reasons:
     """Return the rows that the table says can't be used."""
@@ -110,12 +113,12 @@ def _faults(array: pa.Array | None) -> _Reasons:
     return {i: array[i].as_py() for i in np.flatnonzero(valid_rows(array)).tolist()}
 
 
-def safe_paths(array: pa.Array, reasons: dict[int, str]) -> pa.Array:
+def safe_paths(array: pa.Array, reasons: dict[int, str], *, fetches: bool) -> pa.Array:
     """Return paths as keys have them; null where there is none, or a reason why not."""
     paths: list[str | None] = []
     for i, text in enumerate(paths_of(array)):
         try:
-            paths.append(None if text is None else relative(text))
+            paths.append(None if text is None else key_of(text, fetches=fetches)[0])
         except UnsafePathError as fault:
             paths.append(None)
             reasons[i] = str(fault)

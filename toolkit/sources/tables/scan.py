@@ -19,14 +19,15 @@ from toolkit.sources.patterns import Patterns
 from toolkit.sources.payloads import named_as
 from toolkit.sources.skips import Skips
 from toolkit.sources.tables.paths import (
+    FETCH,
     MISSING,
     NO_PATH,
     UNSAFE,
     Files,
     Root,
     UnsafePathError,
+    key_of,
     paths_of,
-    relative,
 )
 from toolkit.sources.tables.plan import Plan, is_media
 from toolkit.sources.tables.table import Table
@@ -96,9 +97,9 @@ def scan(
     for batch in table.read([*files, *inside], 0, len(table.pieces)):
         batch = batch.slice(0, rows - start)
         for name, found in files.items():
-            named = _look(batch.column(name), found, start, roots[name])
+            below = _look(batch.column(name), found, start, roots[name], fetches=plan.fetches)
             if roots[name].folder in listed:
-                listed[roots[name].folder].add(named)
+                listed[roots[name].folder].add(below)
             if skipping:
                 codes = found.codes[start : start + batch.num_rows]
                 needed = name not in table.facts.optional
@@ -133,20 +134,23 @@ def tell_unlisted(listed: Mapping[str, Listed], options: SourceOptions, skips: S
     return tuple(doubts)
 
 
-def _look(array: pa.Array, found: Files, start: int, root: Root) -> list[str]:
-    """Note what lies behind the paths of rows from `start` on; return those that are safe."""
-    named = []
+def _look(array: pa.Array, found: Files, start: int, root: Root, *, fetches: bool) -> list[str]:
+    """Note what lies behind the paths of rows from `start` on; return those that are safe, and no URLs."""
+    below = []
     for row, text in enumerate(paths_of(array), start):
         if text is None:
             continue
         try:
-            path = relative(text)
+            path, is_remote = key_of(text, fetches=fetches)
         except UnsafePathError:
             found.note(row, UNSAFE, None)
             continue
-        found.note(row, *root.look(path))
-        named.append(path)
-    return named
+        if is_remote:
+            found.note(row, FETCH, None)
+        else:
+            found.note(row, *root.look(path))
+            below.append(path)
+    return below
 
 
 def _media_below(folder: str, *, follow_links: bool) -> Iterator[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import ClassVar, cast
 
@@ -18,6 +19,7 @@ import pyarrow as pa
 from toolkit.errors import SourceError, UsageError
 from toolkit.format.arrays import bool_array
 from toolkit.sources.base import PIECE_BYTES, Rows, Slice, Source, Survey, rows_schema
+from toolkit.sources.fetch import Fetcher
 from toolkit.sources.labels import check_label_options
 from toolkit.sources.names import printable
 from toolkit.sources.options import LabelMode, Missing, SourceOptions
@@ -25,8 +27,9 @@ from toolkit.sources.places import not_found
 from toolkit.sources.reject import Reject
 from toolkit.sources.skips import FILE_REASONS, Skips
 from toolkit.sources.tables.cut import TablePart, cut, runs
-from toolkit.sources.tables.paths import GOOD, MISSING, NO_PATH, Files, Root, load, paths_of, why
+from toolkit.sources.tables.paths import FETCH, GOOD, MISSING, NO_PATH, Files, Root, load, paths_of, why
 from toolkit.sources.tables.plan import Plan, check_alike, file_fields, make_plan
+from toolkit.sources.tables.remote import Fetched, fetched_spans
 from toolkit.sources.tables.rows import LoadedFiles, RowMaker, safe_paths
 from toolkit.sources.tables.scan import Listed, scan, tell_unlisted
 from toolkit.sources.tables.table import Table
@@ -56,6 +59,8 @@ class TableSource(Source):
         if options.label_mode is LabelMode.IMAGEFOLDER:
             raise UsageError(f"--label-mode imagefolder means nothing for a source of kind {self.kind}: leave it out")
         check_label_options(options.label_mode, require_labels=options.require_labels, classes=options.classes)
+        if options.fetch_hosts and not options.fetch_urls:
+            raise UsageError("--fetch-hosts names hosts for --fetch-urls: give that too, or leave it out")
         self.options = options
 
     @abstractmethod
@@ -104,6 +109,8 @@ class TableSource(Source):
             given["image_column"] = list(options.image_column)
         if options.missing is not Missing.ERROR:
             given["missing"] = options.missing.value
+        if options.fetch_urls:
+            given["fetch_urls"] = True
         return given
 
     def survey(self) -> Survey:
@@ -171,9 +178,12 @@ class TableSource(Source):
         pending: list[pa.RecordBatch] = []
         rejects: list[Reject] = []
         waiting = told = done = 0
-        for batch, files, numbers in self._pieces(table, survey.plan, payload):
+        for batch, files, numbers, fetched in self._with_urls(self._pieces(table, survey.plan, payload)):
             optional = table.facts.optional
-            loaded = {name: self._load(batch.column(name), of, name in optional) for name, of in files.items()}
+            loaded = {
+                name: self._load(batch.column(name), of, fetched.get(name), name in optional)
+                for name, of in files.items()
+            }
             made, found = maker.make(batch, numbers, loaded)
             if pending and waiting + made.nbytes > PIECE_BYTES:
                 read = part.bytes * done // payload.rows
@@ -230,17 +240,35 @@ class TableSource(Source):
         if left:
             raise SourceError(f"{table.shown} has fewer rows than before: pack again when nothing writes to it")
 
-    def _load(self, array: pa.Array, files: Files, is_optional: bool) -> LoadedFiles:
+    def _with_urls(
+        self, pieces: Iterator[tuple[pa.RecordBatch, dict[str, Files], np.ndarray]]
+    ) -> Iterator[tuple[pa.RecordBatch, dict[str, Files], np.ndarray, dict[str, Fetched]]]:
+        """Yield the same rows, with what their URLs name; cut where that fills a piece."""
+        options = self.options
+        if not options.fetch_urls:
+            yield from ((*piece, {}) for piece in pieces)
+            return
+        with closing(Fetcher(options.fetch_hosts, options.max_value_bytes)) as fetcher:
+            for batch, files, numbers in pieces:
+                for start, stop, fetched in fetched_spans(batch, files, fetcher):
+                    span = slice(start, stop)
+                    cut_files = {name: of[span] for name, of in files.items()}
+                    yield batch.slice(start, stop - start), cut_files, numbers[span], fetched
+
+    def _load(self, array: pa.Array, files: Files, fetched: Fetched | None, is_optional: bool) -> LoadedFiles:
         """Read the files behind some rows' paths. Where those are optional, a row need not have one."""
         reasons: dict[int, str] = {}
-        paths = safe_paths(array, reasons)
+        paths = safe_paths(array, reasons, fetches=self.options.fetch_urls)
         texts = paths_of(array)
         no_file = (MISSING, NO_PATH) if self.options.missing is Missing.NULL else ()
         nothing = (*no_file, NO_PATH) if is_optional else no_file
         for i, code in enumerate(files.codes.tolist()):
-            if code != GOOD and code not in nothing:
+            if code not in (GOOD, FETCH) and code not in nothing:
                 reasons.setdefault(i, why(code, texts[i]))
         payloads, unread = load(paths.to_pylist(), files, self.options.max_value_bytes)
+        if fetched is not None:
+            payloads = fetched.put_into(payloads)
+            unread |= fetched.reasons
         return LoadedFiles(paths, payloads, {**reasons, **unread})
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 from toolkit.sources.file_names import is_delimited
-from toolkit.sources.spec import COMMON, TABLES, TOKENS, SourceSpec
+from toolkit.sources.spec import COMMON, PATHS, TABLES, TOKENS, SourceSpec
 
 if TYPE_CHECKING:
     from toolkit.sources.base import Source
@@ -23,7 +23,7 @@ class CsvSpec(SourceSpec):
     title = "CSV and TSV files"
     sign = "CSV by name (.csv .tsv)"
     survey_text = "files are read once, for the types of their values"
-    accepts = COMMON | TABLES | TOKENS | {"image_column", "root", "delimiter", "quote", "encoding", "field_names"}
+    accepts = COMMON | TABLES | TOKENS | PATHS | {"delimiter", "quote", "encoding", "field_names"}
     skips: ClassVar[Mapping[str, tuple[str, str]]] = {
         "blank_lines": ("blank line", "blank lines"),
         "pandas_index": ("column without a name that pandas wrote", "columns without a name that pandas wrote"),

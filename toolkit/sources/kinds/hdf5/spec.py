@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
-from toolkit.sources.spec import COMMON, TABLES, TOKENS, SourceSpec
+from toolkit.sources.spec import COMMON, PATHS, TABLES, TOKENS, SourceSpec
 
 if TYPE_CHECKING:
     from toolkit.sources.base import Source
@@ -21,7 +21,7 @@ class Hdf5Spec(SourceSpec):
     title = "HDF5 files"
     sign = "HDF5 by content"
     survey_text = "datasets are listed, and values are read only where they tell a kind or classes"
-    accepts = COMMON | TABLES | TOKENS | {"image_column", "root"}
+    accepts = COMMON | TABLES | TOKENS | PATHS
     skips: ClassVar[Mapping[str, tuple[str, str]]] = {
         "attributes": ("attribute", "attributes"),
         "links": ("link to a group", "links to groups"),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 from toolkit.sources.file_names import JSON_LINES
-from toolkit.sources.spec import COMMON, TABLES, SourceSpec
+from toolkit.sources.spec import COMMON, PATHS, TABLES, SourceSpec
 
 if TYPE_CHECKING:
     from toolkit.sources.base import Source
@@ -22,7 +22,7 @@ class JsonLinesSpec(SourceSpec):
     title = "tables of JSON lines"
     sign = "JSON lines by name (.jsonl .ndjson) and by more fields than text"
     survey_text = "files are read once, for the types of their values"
-    accepts = COMMON | TABLES | {"image_column", "root", "encoding"}
+    accepts = COMMON | TABLES | PATHS | {"encoding"}
     skips: ClassVar[Mapping[str, tuple[str, str]]] = {"blank_lines": ("blank line", "blank lines")}
     is_faint = 1
     texts_by = "text"  # which reads one field, and nothing twice

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
-from toolkit.sources.spec import COMMON, TABLES, TOKENS, SourceSpec
+from toolkit.sources.spec import COMMON, PATHS, TABLES, TOKENS, SourceSpec
 
 if TYPE_CHECKING:
     from toolkit.sources.base import Source
@@ -21,7 +21,7 @@ class NumpySpec(SourceSpec):
     title = "NumPy files"
     sign = "NumPy files (.npy .npz) by content"
     survey_text = "headers of arrays are read, and values only where they tell a kind or classes"
-    accepts = COMMON | TABLES | TOKENS | {"image_column", "root"}
+    accepts = COMMON | TABLES | TOKENS | PATHS
     skips: ClassVar[Mapping[str, tuple[str, str]]] = {
         "other_members": ("member that is no array", "members that are no arrays"),
         "scalars": ("array without rows", "arrays without rows"),

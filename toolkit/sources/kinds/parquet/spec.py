@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
-from toolkit.sources.spec import COMMON, TABLES, TOKENS, SourceSpec
+from toolkit.sources.spec import COMMON, PATHS, TABLES, TOKENS, SourceSpec
 
 if TYPE_CHECKING:
     from toolkit.sources.base import Source
@@ -21,7 +21,7 @@ class ParquetSpec(SourceSpec):
     title = "Parquet files"
     sign = "Parquet by content"
     survey_text = "footers are read, and values only where they tell a kind or classes"
-    accepts = COMMON | TABLES | TOKENS | {"image_column", "root"}
+    accepts = COMMON | TABLES | TOKENS | PATHS
     skips: ClassVar[Mapping[str, tuple[str, str]]] = {
         "pandas_index": ("index column of pandas", "index columns of pandas")
     }
