@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import math
 from collections.abc import Sequence
@@ -13,6 +14,8 @@ from numpy.typing import NDArray
 __all__ = ["array_from_bytes", "array_from_list", "convert_numbers", "owned_array", "plain_array", "read_npy"]
 
 Shape = Sequence[int | None]
+
+_MOST_KEPT_BYTES = 1024  # of a header
 
 
 def convert_numbers(dtype: np.dtype[Any], values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_], str]:
@@ -93,12 +96,11 @@ def array_from_list(value: list[Any], dtype: np.dtype[Any], shape: Shape) -> NDA
 
 def read_npy(data: bytes, dtype: np.dtype[Any] | None, shape: Shape | None) -> NDArray[Any]:
     """Return the array of a NumPy file. Raises ValueError: it is none, is cut short, or has another dtype or shape."""
-    stream = io.BytesIO(data)
-    sizes, fortran, stored = _npy_header(stream)
+    sizes, fortran, stored, offset = _npy_header(data)
     if stored.hasobject or stored.kind not in "biufc":
         raise ValueError(f"a NumPy file of {stored} holds no plain numbers")
     # Before any memory is taken: the header may say anything.
-    rest = len(data) - stream.tell()
+    rest = len(data) - offset
     if math.prod(sizes) * stored.itemsize != rest:
         raise ValueError(f"the header says {stored.name} {tuple(sizes)}, and {rest} bytes follow")
     native = stored.newbyteorder("=")
@@ -106,11 +108,21 @@ def read_npy(data: bytes, dtype: np.dtype[Any] | None, shape: Shape | None) -> N
         raise ValueError(f"it is {native.name}, expected {dtype.name}: .npy({native.name!r}, …).cast({dtype.name!r})")
     if shape is not None and not _fits(sizes, shape):
         raise ValueError(f"its shape is {tuple(sizes)}, expected {_text(shape)}")
-    flat = np.frombuffer(data, stored, offset=stream.tell())
+    flat = np.frombuffer(data, stored, offset=offset)
     return flat.reshape(sizes, order="F" if fortran else "C").astype(native, order="C")
 
 
-def _npy_header(stream: io.BytesIO) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+def _npy_header(data: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
+    """Return shape, order and type of a NumPy file, and where its values begin."""
+    width = 2 if data[6:7] == b"\1" else 4
+    head = data[: 8 + width + int.from_bytes(data[8 : 8 + width], "little")]
+    return _read_head(head) if len(head) <= _MOST_KEPT_BYTES else _read_head.__wrapped__(head)
+
+
+@functools.lru_cache(maxsize=256)
+def _read_head(head: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
+    """Read what stands before the values: mostly the same in each value of a column, and slow to parse."""
+    stream = io.BytesIO(head)
     version = np.lib.format.read_magic(stream)
     readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
     if version not in readers:
@@ -121,7 +133,7 @@ def _npy_header(stream: io.BytesIO) -> tuple[tuple[int, ...], bool, np.dtype[Any
         raise ValueError(f"the header of the NumPy file can't be read: {error}") from error
     if any(size < 0 for size in sizes):
         raise ValueError(f"the header of the NumPy file says {sizes}")
-    return sizes, fortran, stored
+    return sizes, fortran, stored, stream.tell()
 
 
 def _shaped(flat: NDArray[Any], shape: Shape) -> NDArray[Any]:

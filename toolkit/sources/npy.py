@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import math
 import re
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ __all__ = ["MOST_HEAD_BYTES", "NpyError", "NpyHeader", "PickledError", "npy_head
 _LENGTHS = {(1, 0): 2, (2, 0): 4, (3, 0): 4}  # version: bytes of the header's length
 _PYTHON_2_LONG = re.compile(r"(?<=[\s(,])(\d+)L(?=[\s),])")
 _MOST_HEADER_BYTES = 10_000  # what NumPy itself takes
+_MOST_KEPT_BYTES = 1024
 _MOST_ITEMS = (1 << 63) - 1
 _ALIGNMENT = 64  # of the data, as NumPy writes it
 
@@ -114,6 +116,12 @@ def _told(file: _Stream, version: tuple[int, int]) -> tuple[tuple[int, ...], boo
         raise NpyError("a NumPy file that ends within its header")
     if length > _MOST_HEADER_BYTES:
         raise NpyError(f"a NumPy file with a header of {length} bytes, {_MOST_HEADER_BYTES} at the most are read")
+    return _parsed(version, header) if length <= _MOST_KEPT_BYTES else _parsed.__wrapped__(version, header)
+
+
+@functools.lru_cache(maxsize=256)
+def _parsed(version: tuple[int, int], header: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Return shape, order and type: those of a column are mostly the same in each of its values."""
     # Not by NumPy's reader: it takes no version 3 from a file, and warns of what Python 2 wrote.
     text = header.decode("utf-8" if version == (3, 0) else "latin-1")
     try:
