@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import h5py
 import mds_shards
 import numpy as np
 import pyarrow as pa
@@ -22,6 +23,11 @@ from toolkit.sources.skips import WORDS
 
 def write_parquet(root: Path) -> None:
     pq.write_table(pa.table({"text": ["a", "b"]}), root / "x.parquet")
+
+
+def put_hdf5(root: Path) -> None:
+    with h5py.File(root / "x.h5", "w") as file:
+        file["n"] = np.arange(2)
 
 
 def put_mds(root: Path) -> None:
@@ -50,9 +56,11 @@ def put_metadata(root: Path) -> None:
 
 INPUTS: dict[str, Callable[[Path], None]] = {
     "csv": lambda root: put(root, "x.csv", b"text,n\na,1\nb,2\n"),
+    "hdf5": put_hdf5,
     "imagefolder": lambda root: put(root, "cat/1.jpg", encoded(9, 9)),
     "mds": put_mds,
     "jsonl": lambda root: put(root, "x.jsonl", b'{"text": "a", "n": 1}\n'),
+    "numpy": lambda root: np.savez(root / "x.npz", text=np.array(["a", "b"]), n=np.arange(2)),
     "pairs": lambda root: put(root, "cat/1.jpg", encoded(9, 9)),
     "metadata": put_metadata,
     "parquet": write_parquet,
