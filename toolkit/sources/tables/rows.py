@@ -282,6 +282,8 @@ def _listed_ids(array: pa.Array, column: PlannedColumn, reasons: _Reasons) -> pa
     outside = there & ((found < 0) | (found >= len(ids)))
     for i in np.flatnonzero(outside).tolist():
         reasons.setdefault(int(rows[i]), f"column {column.field!r}: {found[i]} is none of the ids 0 to {len(ids) - 1}")
+    for i in np.flatnonzero(~there).tolist():
+        reasons.setdefault(int(rows[i]), f"column {column.field!r}: its list holds a null, which is none of the ids")
     if ids == column.classes:
         return array
     place = {name: i for i, name in enumerate(column.classes)}
