@@ -15,10 +15,16 @@ import pytest
 import tfds_folders
 import tfrecords
 from command import Cli, encoded, put
-from sources import roxxels, tars
+from sources import cocos, roxxels, tars
 
 from toolkit.sources import registry
 from toolkit.sources.skips import WORDS
+
+
+def put_coco(root: Path) -> None:
+    cocos.photos(root, "train/1.jpg", "train/2.jpg")
+    images = [cocos.image(1), cocos.image(2)]
+    cocos.write(root / "annotations/instances_train.json", cocos.document(images, [cocos.box(1, 2)]))
 
 
 def write_parquet(root: Path) -> None:
@@ -55,6 +61,7 @@ def put_metadata(root: Path) -> None:
 
 
 INPUTS: dict[str, Callable[[Path], None]] = {
+    "coco": put_coco,
     "csv": lambda root: put(root, "x.csv", b"text,n\na,1\nb,2\n"),
     "hdf5": put_hdf5,
     "imagefolder": lambda root: put(root, "cat/1.jpg", encoded(9, 9)),

@@ -176,8 +176,8 @@ def test_the_command_line_knows_it(folder: Path, table: Path, tmp_path: Path) ->
     plan = run(folder, "pack", table, tmp_path / "ds", "--dry-run")
     assert plan.stdout.startswith("dry run: nothing is written; first lines are read, for the names of fields\n")
     told = run(folder, "pack", "--help").stdout
-    assert "--source-kind asv|csv|" in told
-    assert "ASV files, CSV and TSV files" in " ".join(told.split())
+    assert "--source-kind asv|" in told
+    assert "ASV files, COCO annotations" in " ".join(told.split())
     schema = json.loads(run(folder, "config", "schema").stdout)
     assert schema["properties"]["source_kind"]["enum"][0] == "asv"
 

@@ -38,7 +38,11 @@ class InputFile:
 
 
 def find_files(
-    options: SourceOptions, named: Callable[[str], bool], looks: Callable[[str], bool] | None, skips: Skips
+    options: SourceOptions,
+    named: Callable[[str], bool],
+    looks: Callable[[str], bool] | None,
+    skips: Skips,
+    shown: str = "",
 ) -> list[InputFile]:
     """Return the files that the paths of `options` name, sorted by name.
 
@@ -51,6 +55,7 @@ def find_files(
         named: Tells by a file's name whether it is of the kind.
         looks: Tells by the content of the file at a path; None where content tells nothing.
         skips: Where to note what is passed over.
+        shown: A file's name that counts although it begins as hidden ones do.
 
     Raises:
         NotFoundError: A path, or one of a brace list, isn't there.
@@ -60,7 +65,7 @@ def find_files(
     given = [path for one in options.paths for path in expand(one)]
     roots = [os.path.realpath(path) for path in given if os.path.isdir(path)]
     stays = (lambda _: True) if options.follow_links else stays_within(roots)
-    search = _Search(options, named, looks, stays, skips)
+    search = _Search(options, named, looks, stays, skips, shown)
     found: dict[str, InputFile] = {}
     for path in given:
         with storage_errors("read", path):
@@ -88,7 +93,9 @@ class _Search:
         looks: Callable[[str], bool] | None,
         stays: Callable[[str], bool],
         skips: Skips,
+        shown: str,
     ) -> None:
+        self._shown = shown
         self._patterns = Patterns(options.include, options.exclude)
         self._named = named
         self._looks = looks
@@ -115,7 +122,7 @@ class _Search:
             for file in files:
                 path = os.path.join(folder, file)
                 name = name_of(path)
-                if file.startswith((".", "_")):
+                if file.startswith((".", "_")) and file != self._shown:
                     self._skips.add("hidden", name)
                 elif self.is_asked_for(name) and (size := self._size(path, name)) is not None:
                     yield InputFile(path, name, size)

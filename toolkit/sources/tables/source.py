@@ -49,6 +49,7 @@ class TableSource(Source):
     Attributes:
         kind: The name of the kind, for messages.
         reasons: For what a survey passes something over, told with 0 if nothing comes of it.
+        takes_all: The tables are all that the input has; tables() says no where --split leaves some out.
     """
 
     kind: ClassVar[str]
@@ -62,6 +63,7 @@ class TableSource(Source):
         if options.fetch_hosts and not options.fetch_urls:
             raise UsageError("--fetch-hosts names hosts for --fetch-urls: give that too, or leave it out")
         self.options = options
+        self.takes_all = True
 
     @abstractmethod
     def tables(self, skips: Skips) -> Mapping[str, Sequence[Table]]:
@@ -84,6 +86,10 @@ class TableSource(Source):
     def narrowed(self, table: Table, fields: Sequence[str]) -> Table:
         """Return a table for reading these fields only."""
         return table.narrowed(fields)
+
+    def doubts(self) -> tuple[str, ...]:
+        """Return what the user should look at, a sentence or two each. Called once, behind tables()."""
+        return ()
 
     def shaping_options(self, plan: Plan) -> dict[str, object]:
         """Return what is said of the options in the survey: by default those that are given."""
@@ -134,7 +140,7 @@ class TableSource(Source):
         check_alike(first, tables, plan.fields)
         read = [self.narrowed(table, plan.fields) for members in splits.values() for table in members]
         roots = [self._roots(table, plan.files) for table in read]
-        whole = options.limit is None and len(read) == len(tables)
+        whole = options.limit is None and len(read) == len(tables) and self.takes_all
         counts = whole and (options.root is not None or first.facts.counts_unlisted)
         listed = {root.folder: Listed() for of in roots for root in of.values()} if counts else {}
         slices: list[Slice] = []
@@ -152,7 +158,7 @@ class TableSource(Source):
                 number += len(parts)
                 left = None if left is None else left - rows
             at += len(members)
-        warnings = tell_unlisted(listed, options, skips)
+        warnings = (*self.doubts(), *tell_unlisted(listed, options, skips))
         return _TableSurvey(
             columns=tuple(column.column for column in plan.columns),
             types={column.column.name: column.type for column in plan.columns},
