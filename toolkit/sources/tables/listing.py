@@ -79,7 +79,7 @@ def read_small(path: str, most: int) -> bytes:
         StorageError: It can't be read.
     """
     with storage_errors("read", path), open_file(path) as file:
-        size = os.fstat(file.fileno()).st_size  # room for `most` bytes takes longer than to read some hundred
+        size = os.fstat(file.fileno()).st_size
         data = file.readall() if size <= most else b""
     if max(size, len(data)) > most:
         raise UnfitError(f"it has more than {most} bytes, which no such file needs")
