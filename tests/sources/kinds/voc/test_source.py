@@ -232,6 +232,11 @@ def test_pictures_without_annotations(tmp_path: Path) -> None:
     assert rows["train"][1]["boxes"] is None
     assert rows["train"][1]["labels"] is None
     assert "pictures without an annotation: 1" in survey.warnings[0]
+    (root / "ImageSets/Main/train.txt").unlink()
+    (root / "ImageSets/Main").rmdir()
+    (root / "ImageSets").rmdir()
+    _, (reject,), _ = rows_of(root)
+    assert reject.source == f"{root}/JPEGImages/b.jpg"
 
 
 def test_a_set_of_masks_alone(tmp_path: Path) -> None:
@@ -316,7 +321,12 @@ def test_patterns(tmp_path: Path) -> None:
     rows, rejects, survey = rows_of(root, exclude=("JPEGImages/a*",))
     assert (keys(rows), rejects) == ({"train": ["c.jpg"], "val": ["b.jpg"]}, [])
     assert survey.skipped_names["excluded"] == ("JPEGImages/a.jpg",)
+    assert survey.skipped["no_picture"] == 0
     assert keys(rows_of(root, include=("*/a.jpg",))[0]) == {"train": ["a.jpg"], "val": []}
+    (root / "JPEGImages/a.jpg").rename(root / "JPEGImages/a.png")
+    (root / "JPEGImages/b.png").write_bytes(PHOTO)
+    rows, rejects, _ = rows_of(root, exclude=("*.png",))
+    assert (keys(rows), rejects) == ({"train": ["c.jpg"], "val": ["b.jpg"]}, [])
 
 
 def test_years_with_and_without_lists(tmp_path: Path) -> None:

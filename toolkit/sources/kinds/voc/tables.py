@@ -37,6 +37,9 @@ class _Year:
     annotations: dict[str, str] = field(default_factory=dict)
     masks: dict[str, str] = field(default_factory=dict)
     object_masks: dict[str, str] = field(default_factory=dict)
+    excluded: set[str] = field(
+        default_factory=set
+    )  # names of pictures that are left out, with their endings and without
 
 
 class VocFolder:
@@ -70,14 +73,15 @@ class VocFolder:
         rejects: list[Reject] = []
         for line, name in ids:
             pictures = year.pictures.get(name) or self._with_ending(year, name)
-            key = pictures[0] if pictures else _joined(of.year, PICTURES, f"{name}.jpg")
-            if not self._patterns.takes(key):
+            if not pictures and name in year.excluded:
                 continue
+            key = pictures[0] if pictures else _joined(of.year, PICTURES, f"{name}.jpg")
             stem = os.path.splitext(_below(key, of.year, PICTURES))[0] if pictures else name
             annotation = year.annotations.get(stem)
             reason = self._unusable(pictures, annotation, stem)
             if reason is not None:
-                place = f"{shown}, line {line}" if annotation is None else os.path.join(self._root, annotation)
+                listed = f"{shown}, line {line}" if of.name is not None else os.path.join(self._root, key)
+                place = listed if annotation is None else os.path.join(self._root, annotation)
                 if reason:
                     rejects.append(Reject(printable(place), printable(key), reason))
                 continue
@@ -101,7 +105,7 @@ class VocFolder:
                     self._skips.add("unlisted", pictures[0])
             for names in (year.annotations, year.masks, year.object_masks):
                 for stem, name in names.items():
-                    if stem not in year.pictures and (folder, stem) not in listed:
+                    if stem not in year.pictures and stem not in year.excluded and (folder, stem) not in listed:
                         self._skips.add("no_picture", name)
 
     def warnings(self) -> tuple[str, ...]:
@@ -140,9 +144,12 @@ class VocFolder:
     def _list(self, year: str) -> _Year:
         found = _Year()
         for name in self._below(year, PICTURES, IMAGE_EXTENSIONS):
+            whole = _below(name, year, PICTURES)
+            stem = os.path.splitext(whole)[0]
             if self._patterns.takes(name):
-                found.pictures.setdefault(os.path.splitext(_below(name, year, PICTURES))[0], []).append(name)
+                found.pictures.setdefault(stem, []).append(name)
             else:
+                found.excluded |= {stem, whole}
                 self._skips.add("excluded", name)
         for folder, endings, names in (
             (ANNOTATIONS, (_ENDING,), found.annotations),
@@ -150,7 +157,10 @@ class VocFolder:
             (OBJECT_MASKS, IMAGE_EXTENSIONS, found.object_masks),
         ):
             for name in self._below(year, folder, endings):
-                names[os.path.splitext(_below(name, year, folder))[0]] = name
+                stem = os.path.splitext(_below(name, year, folder))[0]
+                if stem in names:  # a.xml and a.XML: the first is as good as any
+                    self._skips.add("other_kinds", name)
+                names.setdefault(stem, name)
         return found
 
     def _below(self, year: str, folder: str, endings: tuple[str, ...]) -> Iterable[str]:
