@@ -276,6 +276,12 @@ def test_lists_that_leave_the_folder(tmp_path: Path) -> None:
     assert [row["image"] is None for row in rows["train"]] == [False, True]
     (reject,) = rejects
     assert "leaves its folder by '..'" in reject.reason
+    make(root, {}, ["a.jpg"], train=["a", "https://user:secret@host/b?token=1"])
+    _, (reject,), _ = rows_of(root)
+    assert (reject.source, reject.key) == (f"{root}/ImageSets/Main/train.txt, line 2", "ImageSets/Main/train.txt#2")
+    assert "is a URL" in reject.reason
+    assert "secret" not in reject.reason
+    assert "token" not in reject.reason
 
 
 def test_links_that_leave_the_folder(tmp_path: Path) -> None:

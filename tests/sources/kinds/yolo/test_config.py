@@ -86,6 +86,17 @@ def test_paths_outside(root: Path, path: str) -> None:
         assert f"train: {path!r} leads out of 'ROOT'" in fault(root, f"train: {path}\nnames: [a]\n")
 
 
+def test_urls_are_not_followed_nor_told(root: Path) -> None:
+    for text in (
+        "path: https://me:secret@host/x\n" + GOOD,
+        "train: https://me:secret@host/x.zip?token=1\nnames: [a]\n",
+    ):
+        said = fault(root, text)
+        assert "a URL; only files are read" in said
+        assert "secret" not in said
+        assert "token" not in said
+
+
 def test_a_path_that_is_a_link_outside(root: Path) -> None:
     (root.parent / "other/train").mkdir(parents=True)
     (root / "link").symlink_to(root.parent / "other")
@@ -121,7 +132,7 @@ def test_a_path_that_is_a_link_outside(root: Path) -> None:
         ("a: &x [1]\nb: [*x, *x]\n", "alias *x"),
         (b"\xff\xfe", "not UTF-8 text at byte 0"),
         ("#" * ((1 << 18) + 1), "it has more than 262144 bytes"),
-        ("[" * 5000, "nested too deeply"),
+        ("[" * 1500, "nested too deeply"),
     ],
 )
 def test_what_is_refused(root: Path, text: str | bytes, told: str) -> None:

@@ -22,6 +22,7 @@ from toolkit.sources.reject import Reject
 from toolkit.sources.skips import Skips
 from toolkit.sources.tables.listing import files_below
 from toolkit.sources.tables.memory import MemoryTable
+from toolkit.sources.tables.paths import UnsafePathError, relative
 from toolkit.sources.tables.table import TableFacts
 
 __all__ = ["VocFolder"]
@@ -37,9 +38,7 @@ class _Year:
     annotations: dict[str, str] = field(default_factory=dict)
     masks: dict[str, str] = field(default_factory=dict)
     object_masks: dict[str, str] = field(default_factory=dict)
-    excluded: set[str] = field(
-        default_factory=set
-    )  # names of pictures that are left out, with their endings and without
+    excluded: set[str] = field(default_factory=set)  # pictures, with their endings and without
 
 
 class VocFolder:
@@ -76,6 +75,12 @@ class VocFolder:
             if not pictures and name in year.excluded:
                 continue
             key = pictures[0] if pictures else _joined(of.year, PICTURES, f"{name}.jpg")
+            try:
+                if not pictures:
+                    relative(key.encode())
+            except UnsafePathError as fault:  # the text isn't told: it may be a URL with a password
+                rejects.append(Reject(f"{printable(shown)}, line {line}", f"{of.name}#{line}", str(fault)))
+                continue
             stem = os.path.splitext(_below(key, of.year, PICTURES))[0] if pictures else name
             annotation = year.annotations.get(stem)
             reason = self._unusable(pictures, annotation, stem)

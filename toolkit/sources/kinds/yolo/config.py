@@ -20,6 +20,7 @@ SPLITS = ("train", "val", "test")
 _ENDINGS = (".yaml", ".yml")
 _MOST_BYTES = 256 * 1024  # PyYAML takes seconds for that
 _HEAD_BYTES = 64 * 1024
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _MOST_KEYPOINTS = 1000
 _TELLING = tuple(
     re.compile(rb"^(?:\xef\xbb\xbf)?" + key + rb"[ \t]*:", re.MULTILINE)
@@ -137,6 +138,7 @@ class _Reader:
             return own
         if not isinstance(text, str):
             raise self._fault("path", f"{text!r} is no path")
+        self._check_local("path", text)
         folder = os.path.normpath(os.path.join(own, text))
         if text.startswith("~") or not _is_below(os.path.realpath(own), os.path.realpath(folder)):
             raise self._fault(
@@ -155,6 +157,7 @@ class _Reader:
         for text in texts:
             if not isinstance(text, str) or not text or "\0" in text:
                 raise self._fault(name, f"{text!r} is neither a folder nor a list of pictures")
+            self._check_local(name, text)
         if not texts:
             raise self._fault(name, "an empty list")
         return texts
@@ -201,6 +204,10 @@ class _Reader:
         if not whole or not 0 < shape[0] <= _MOST_KEYPOINTS or shape[1] not in (2, 3):
             raise self._fault("kpt_shape", f"{shape!r} isn't [keypoints, 2] or [keypoints, 3]")
         return shape[0], shape[1]
+
+    def _check_local(self, key: str, text: str) -> None:
+        if _URL.search(text):  # which isn't told: it may hold a password
+            raise self._fault(key, "a URL; only files are read: download them, and give their folder")
 
     def _fault(self, key: str, what: str) -> SourceError:
         return SourceError(f"{self._where(key)}: {printable(what)}")
