@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Collection
-from dataclasses import asdict
+from collections.abc import Collection, Iterator
+from dataclasses import asdict, replace
 from typing import Annotated
 
 import typer
@@ -28,6 +28,8 @@ from toolkit.sources.splits import DEFAULT_SPLIT, SPLIT_NAMES
 
 __all__ = ["PackCommand", "pack"]
 
+_STANDARD_INPUT = "-"
+
 
 class PackCommand(TyperCommand):
     """The command without hidden arguments in its usage line, and with several patterns behind one --pair."""
@@ -45,7 +47,7 @@ class PackCommand(TyperCommand):
 def _source_text() -> str:
     """Return what SOURCE may be: inputs of every kind that is known."""
     *titles, last = (spec.title for spec in every())
-    text = f"{', '.join(titles)} or {last}: files, folders, patterns or {{000..099}} lists."
+    text = f"{', '.join(titles)} or {last}: files, folders, patterns or {{000..099}} lists; - is standard input."
     return text[0].upper() + text[1:]
 
 
@@ -87,11 +89,29 @@ def pack(
         return
     if dataset is None:
         raise UsageError("Missing argument 'DATASET'. See `toolkit pack --help`.")
-    job = make_job(paths, context.params)
-    if dry_run:
-        _plan(job, json=json, quiet=quiet)
-    else:
-        _pack(job, json=json, progress=progress, quiet=quiet)
+    with _spooled(make_job(paths, context.params)) as job:
+        if dry_run:
+            _plan(job, json=json, quiet=quiet)
+        else:
+            _pack(job, json=json, progress=progress, quiet=quiet)
+
+
+@contextlib.contextmanager
+def _spooled(job: PackJob) -> Iterator[PackJob]:
+    """Put standard input into a file where SOURCE is "-": a pack reads it twice, and some kinds from the end."""
+    if _STANDARD_INPUT not in job.sources:
+        yield job
+        return
+    if job.more_sources:
+        raise UsageError("standard input (-) is the one SOURCE where it is any: pack others with --on-existing append")
+    if sys.stdin.isatty():
+        raise UsageError("SOURCE is -, and nothing is piped into standard input: pipe a file into it, or name one")
+    if job.image_column is not None and job.root is None:
+        raise UsageError("a table from standard input lies in no folder: say with --root what its paths are below")
+    from toolkit.storage.scratch import spooled
+
+    with spooled(sys.stdin.buffer, "stdin") as path:
+        yield replace(job, spool=path)
 
 
 def _pack(job: PackJob, *, json: bool, progress: bool | None, quiet: bool) -> None:

@@ -71,6 +71,7 @@ class PackJob(InputOptions):
     Attributes:
         source: The input: a folder or file. In paths, a leading ~ is the home folder.
         more_sources: Further inputs of the same kind.
+        spool: The file that holds the input where `source` only names it: standard input, as "-".
         dataset: The folder of the dataset.
         source_kind: Which kind the input is of, by name; found from its content when None.
         shard_size: Bytes that shards are filled up to.
@@ -79,6 +80,7 @@ class PackJob(InputOptions):
 
     source: str
     more_sources: tuple[str, ...] = ()
+    spool: str | None = None
     dataset: str
     source_kind: str | None = option(KindOfSource(), "What SOURCE is; found from its content if not given.")
     shard_size: int = option(
@@ -189,7 +191,8 @@ class PackJob(InputOptions):
     def source_options(self) -> SourceOptions:
         """The options that the source gets."""
         shared = {one.name: getattr(self, one.name) for one in fields(InputOptions)}
-        return SourceOptions(paths=self.sources, slice_bytes=self.shard_size, **shared)
+        paths = self.sources if self.spool is None else (self.spool,)
+        return SourceOptions(paths=paths, slice_bytes=self.shard_size, **shared)
 
     @property
     def sources(self) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from types import TracebackType
@@ -13,7 +14,9 @@ from typing import BinaryIO, Self
 from toolkit.storage.files import new_file, read_file, storage_errors
 from toolkit.storage.store import TEMPORARY_PREFIX
 
-__all__ = ["NamelessFile", "append", "file_bytes", "read_whole", "scratch_folder", "take_whole", "written"]
+__all__ = ["NamelessFile", "append", "file_bytes", "read_whole", "scratch_folder", "spooled", "take_whole", "written"]
+
+_SPOOLED_BYTES = 1024 * 1024  # at a time
 
 
 class NamelessFile:
@@ -64,6 +67,19 @@ def scratch_folder(folder: str | None = None, prefix: str = TEMPORARY_PREFIX) ->
         tempfile.TemporaryDirectory(prefix=prefix, dir=folder) as made,
     ):
         yield made
+
+
+@contextlib.contextmanager
+def spooled(stream: BinaryIO, name: str) -> Iterator[str]:
+    """Write a stream to its end into a file of that name, which goes at the end of the block; yield its path.
+
+    Raises StorageError: the stream can't be read, or the file not be written.
+    """
+    with scratch_folder() as folder:
+        path = os.path.join(folder, name)
+        with written(path) as file:
+            shutil.copyfileobj(stream, file, _SPOOLED_BYTES)
+        yield path
 
 
 def append(path: str, data: memoryview) -> None:
