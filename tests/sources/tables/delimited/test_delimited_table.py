@@ -205,6 +205,10 @@ def test_columns_that_pandas_calls_by_numbers(path: Path) -> None:
     assert rows(csv_table(path, b"0,1\n5,6\n")) == [{"0": 5, "1": 6}]
 
 
+def test_names_hold_any_characters(path: Path) -> None:
+    assert rows(csv_table(path, b'"a\nb",c\x0bd\n1,2\n')) == [{"a\nb": 1, "c\x0bd": 2}]
+
+
 def test_quotes_may_mean_nothing(path: Path) -> None:
     table = csv_table(path, b'a\tb\n5" disk\t"x\n', replace(CSV, delimiter="\t", quote=None))
     assert rows(table) == [{"a": '5" disk', "b": '"x'}]

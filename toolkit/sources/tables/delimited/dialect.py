@@ -6,6 +6,7 @@ Nothing is guessed: what looks as if it were written otherwise is an error that 
 from __future__ import annotations
 
 import csv
+import io
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -71,9 +72,9 @@ def make_dialect(options: SourceOptions, default: str) -> Dialect:
 def fields_of(row: bytes, dialect: Dialect) -> list[str]:
     """Return the fields of one whole row that find_rows() found nothing wrong with."""
     quoting = {"quotechar": dialect.quote} if dialect.quote else {"quoting": csv.QUOTE_NONE}
-    text = row.decode().removesuffix("\n").removesuffix("\r")
-    lines = text.splitlines(keepends=True) if "\n" in text else [text]
-    return next(csv.reader(lines, delimiter=dialect.delimiter, strict=True, **quoting))
+    # Not splitlines(), which ends lines at other characters too.
+    text = io.StringIO(row.decode().removesuffix("\n").removesuffix("\r"), newline="")
+    return next(csv.reader(text, delimiter=dialect.delimiter, strict=True, **quoting))
 
 
 def check_names(text: TextFile, names: Sequence[str], line: int, row: bytes, dialect: Dialect) -> None:
