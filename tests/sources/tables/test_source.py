@@ -179,7 +179,9 @@ def test_missing_files(tmp_path: Path, missing: Missing) -> None:
     assert [one.key for one in rejects] == bad
     assert all(row["image"] is None for row in rows[1:])
     assert survey.skipped.get("missing_files", 0) == over
-    assert survey.skipped_names.get("missing_files", ()) == (("x.rows, line 3", "x.rows, line 4") if over else ())
+    assert survey.skipped_names.get("missing_files", ()) == (
+        ("b.jpg (x.rows, line 3)", "x.rows, line 4") if over else ()
+    )
     assert survey.options.get("missing") == (None if missing is Missing.ERROR else missing.value)
 
 

@@ -17,7 +17,7 @@ from toolkit.sources.names import printable
 from toolkit.sources.options import Missing, SourceOptions
 from toolkit.sources.patterns import Patterns
 from toolkit.sources.payloads import named_as
-from toolkit.sources.skips import Skips
+from toolkit.sources.skips import MOST_NAMES, Skips
 from toolkit.sources.tables.paths import (
     FETCH,
     MISSING,
@@ -93,11 +93,12 @@ def scan(
     if not files and not inside:
         return Scan(rows, files, None)
     dropped = np.zeros(rows, np.bool_)
+    gone: dict[int, str] = {}
     start = 0
     for batch in table.read([*files, *inside], 0, len(table.pieces)):
         batch = batch.slice(0, rows - start)
         for name, found in files.items():
-            below = _look(batch.column(name), found, start, roots[name], fetches=plan.fetches)
+            below = _look(batch.column(name), found, start, roots[name], gone, fetches=plan.fetches)
             if roots[name].folder in listed:
                 listed[roots[name].folder].add(below)
             if skipping:
@@ -110,7 +111,8 @@ def scan(
         if start >= rows:
             break
     for row in np.flatnonzero(dropped).tolist():
-        skips.add("missing_files", os.path.basename(table.place(row)))
+        place = os.path.basename(table.place(row))
+        skips.add("missing_files", f"{gone[row]} ({place})" if row in gone else place)
     return Scan(rows, files, dropped if dropped.any() else None)
 
 
@@ -129,13 +131,16 @@ def tell_unlisted(listed: Mapping[str, Listed], options: SourceOptions, skips: S
             what = "1 file is" if number == 1 else f"{number:,} files are"
             doubts.append(
                 f"{what} named by no row and so left out, {printable(first)!r} for one. "
-                "If they belong to it, add their rows; if not, leave them out with --exclude"
+                "If they are samples, add rows that name them; if not, leave them out with --exclude"
             )
     return tuple(doubts)
 
 
-def _look(array: pa.Array, found: Files, start: int, root: Root, *, fetches: bool) -> list[str]:
-    """Note what lies behind the paths of rows from `start` on; return those that are safe, and no URLs."""
+def _look(array: pa.Array, found: Files, start: int, root: Root, gone: dict[int, str], *, fetches: bool) -> list[str]:
+    """Note what lies behind the paths of rows from `start` on; return those that are safe, and no URLs.
+
+    The first paths that lead nowhere are put into `gone`.
+    """
     below = []
     for row, text in enumerate(paths_of(array), start):
         if text is None:
@@ -147,9 +152,12 @@ def _look(array: pa.Array, found: Files, start: int, root: Root, *, fetches: boo
             continue
         if is_remote:
             found.note(row, FETCH, None)
-        else:
-            found.note(row, *root.look(path))
-            below.append(path)
+            continue
+        code, status = root.look(path)
+        found.note(row, code, status)
+        below.append(path)
+        if code == MISSING and len(gone) < MOST_NAMES:
+            gone.setdefault(row, path)
     return below
 
 
