@@ -9,7 +9,7 @@ import pytest
 
 from toolkit.errors import NotFoundError, SourceError, UsageError
 from toolkit.format.kinds import Kind
-from toolkit.sources.arrays.naming import asked_kinds, by_split, is_wanted
+from toolkit.sources.arrays.naming import Names, asked_kinds, by_split
 from toolkit.sources.options import SourceOptions
 from toolkit.sources.skips import Skips
 
@@ -20,7 +20,7 @@ def options(**given: Any) -> SourceOptions:
 
 def grouped(shapes: dict[str, tuple[int, ...]], **given: Any) -> dict[str | None, dict[str, str]]:
     arrays: list[Any] = [SimpleNamespace(name=name, shape=shape) for name, shape in shapes.items()]
-    found = by_split(arrays, options(**given), "'a.npz'", Skips())
+    found = by_split(arrays, Names(shapes, options(**given)), options(**given), "'a.npz'", Skips())
     return {split: {field: array.name for field, array in group.items()} for split, group in found.items()}
 
 
@@ -74,19 +74,30 @@ def test_what_does_not_fit_together_is_refused(shapes: dict[str, tuple[int, ...]
 def test_arrays_without_rows_are_counted() -> None:
     skips = Skips()
     arrays: list[Any] = [SimpleNamespace(name="n", shape=()), SimpleNamespace(name="x", shape=(2,))]
-    assert by_split(arrays, options(), "in", skips) == {None: {"x": arrays[1]}}
+    assert by_split(arrays, Names(("n", "x"), options()), options(), "in", skips) == {None: {"x": arrays[1]}}
     assert skips.counts == {"scalars": 1}
     assert skips.names == {"scalars": ("n",)}
 
 
+def wanted(names: tuple[str, ...], **given: Any) -> list[str]:
+    known = Names(names, options(**given))
+    return [name for name in names if known.is_wanted(name)]
+
+
 def test_only_what_is_named_is_wanted() -> None:
-    assert is_wanted("x", options())
-    chosen = options(columns=("x", "t.a"), key="id")
-    assert [name for name in ("x", "x_train", "train/x", "t", "id", "y", "xx") if is_wanted(name, chosen)] == [
-        "x", "x_train", "train/x", "t", "id",
-    ]  # fmt: skip
-    assert is_wanted("x", options(map={"image": "x"}))
-    assert not is_wanted("image", options(map={"image": "x"}))
+    assert wanted(("x", "y")) == ["x", "y"]
+    names = ("x", "x_train", "train/x", "t", "id", "y", "xx")
+    assert wanted(names, columns=("x", "t.a"), key="id") == ["x", "x_train", "train/x", "t", "id"]
+    assert wanted(("x", "image"), map={"image": "x"}) == ["x"]
+    assert wanted(("train/in/x", "train/in/y"), columns=("x",)) == ["train/in/x"]
+
+
+@pytest.mark.parametrize("columns", [("b/x",), ("y",), ("b/x", "y")])
+def test_a_field_is_called_the_same_whatever_else_is_packed(columns: tuple[str, ...]) -> None:
+    names = ("a/b/x", "a/y")
+    known = Names(names, options(columns=columns))
+    arrays: list[Any] = [SimpleNamespace(name=name, shape=(2,)) for name in names if known.is_wanted(name)]
+    assert tuple(by_split(arrays, known, options(columns=columns), "in", Skips())[None]) == columns
 
 
 def test_kinds_are_asked_of_fields() -> None:

@@ -6,7 +6,7 @@ Names only: x_train and y_test, train/images, and the folder that all of them li
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from toolkit.errors import NotFoundError, SourceError, UsageError, did_you_mean
 from toolkit.format.kinds import Kind
@@ -14,7 +14,7 @@ from toolkit.sources.arrays.stored import StoredArray
 from toolkit.sources.options import SourceOptions
 from toolkit.sources.skips import Skips
 
-__all__ = ["asked_kinds", "by_split", "is_wanted"]
+__all__ = ["Names", "asked_kinds", "by_split"]
 
 _WORD = "train|val|valid|validation|test"
 _BEFORE = re.compile(rf"({_WORD})[_./-](.+)", re.IGNORECASE | re.DOTALL)
@@ -40,25 +40,49 @@ def asked_kinds(options: SourceOptions) -> dict[str, Kind]:
     return {field: kind for field, kind in asked.items() if kind is not None}
 
 
-def is_wanted(name: str, options: SourceOptions) -> bool:
-    """Tell whether an array of that name is packed: all are, unless --columns or --map name others."""
-    chosen = options.columns if options.map is None else tuple(options.map.values())
-    if chosen is None:
-        return True
-    asked = (*chosen, *(() if options.key is None else (options.key,)))
-    names = (name, _told(name)[1])
-    return any(one == known or one.startswith(f"{known}.") for one in asked for known in names)
+class Names:
+    """The names of all arrays of a file or folder: what each tells, whichever of them are packed."""
+
+    def __init__(self, names: Iterable[str], options: SourceOptions) -> None:
+        self._told = {name: _told(name) for name in names}
+        self._depth = _depth(self._told)
+        splits = {split for split, _ in self._told.values() if split is not None}
+        self._depths = {one: _depth(rest for split, rest in self._told.values() if split == one) for one in splits}
+        self._options = options
+
+    def split(self, name: str) -> str | None:
+        """Return the split that a name tells."""
+        return self._told[name][0]
+
+    def field(self, name: str, *, in_split: bool) -> str:
+        """Return the name without the groups that all arrays lie in; `in_split`: and without its split."""
+        split, rest = self._told[name]
+        text, depth = (rest, self._depths[str(split)]) if in_split else (name, self._depth)
+        return "/".join(text.split("/")[depth:])
+
+    def is_wanted(self, name: str) -> bool:
+        """Tell whether an array is packed: all are, unless --columns or --map name others."""
+        options = self._options
+        chosen = options.columns if options.map is None else tuple(options.map.values())
+        if chosen is None:
+            return True
+        asked = (*chosen, *(() if options.key is None else (options.key,)))
+        known = {name, self.field(name, in_split=False)}
+        if self.split(name) is not None:
+            known |= {self._told[name][1], self.field(name, in_split=True)}
+        return any(one == text or one.startswith(f"{text}.") for one in asked for text in known)
 
 
 def by_split(
-    arrays: Sequence[StoredArray], options: SourceOptions, where: str, skips: Skips
+    arrays: Sequence[StoredArray], names: Names, options: SourceOptions, where: str, skips: Skips
 ) -> dict[str | None, dict[str, StoredArray]]:
     """Return the arrays of each split by field; of the split None where no name tells one.
 
     Arrays without an axis are passed over as "scalars".
 
     Args:
-        arrays: All that there are and are wanted.
+        arrays: Those that are wanted.
+        names: The names of all.
         options: --split chooses one, or calls everything one.
         where: Where they lie, for messages.
         skips: Where to note what is passed over.
@@ -73,30 +97,28 @@ def by_split(
     arrays = [array for array in arrays if array.shape]
     if not arrays:
         raise SourceError(f"{where} holds no array with rows: nothing to pack")
-    told = [_told(array.name) for array in arrays]
-    has_all = all(split for split, _ in told)
-    if options.split is None and not has_all and any(split for split, _ in told):
-        one, other = (
-            next(array.name for array in arrays if bool(_told(array.name)[0]) is has) for has in (True, False)
-        )
+    told = [names.split(array.name) for array in arrays]
+    has_all = all(told)
+    if options.split is None and not has_all and any(told):
+        one, other = (arrays[[bool(split) for split in told].index(has)].name for has in (True, False))
         raise SourceError(
-            f"{where}: {one!r} tells its split ({_told(one)[0]}) by its name and {other!r} tells none: name the arrays "
-            "to pack with --columns, or call everything one split with --split"
+            f"{where}: {one!r} tells its split ({names.split(one)}) by its name and {other!r} tells none: name the "
+            "arrays to pack with --columns, or call everything one split with --split"
         )
     groups: dict[str | None, dict[str, StoredArray]] = {}
-    for array, (split, rest) in zip(arrays, told, strict=True):
+    for array, split in zip(arrays, told, strict=True):
         group = groups.setdefault(split if has_all else None, {})
-        field = rest if has_all else array.name
+        field = names.field(array.name, in_split=has_all)
         if field in group:
             raise SourceError(
                 f"{where}: two arrays would be {field!r}, {group[field].name!r} and {array.name!r}: rename one"
             )
         group[field] = array
     if has_all and options.split is not None and options.split not in groups and len(groups) > 1:
-        names = [str(name) for name in groups]
+        known = [str(name) for name in groups]
         raise NotFoundError(
-            f"{where}: the arrays' names tell the splits {', '.join(names)}, not {options.split!r}."
-            f"{did_you_mean(options.split, names)}"
+            f"{where}: the arrays' names tell the splits {', '.join(known)}, not {options.split!r}."
+            f"{did_you_mean(options.split, known)}"
         )
     if has_all and options.split is not None:
         groups = {options.split: groups.get(options.split) or next(iter(groups.values()))}
@@ -104,7 +126,7 @@ def by_split(
         _check_lengths(group.values(), where)
     order = {name: at for at, name in enumerate(_ORDER)}
     named = sorted(groups.items(), key=lambda one: order.get(str(one[0]), len(order)))
-    return {split: _without_folder(group) for split, group in named}
+    return dict(named)
 
 
 def _told(name: str) -> tuple[str | None, str]:
@@ -127,10 +149,10 @@ def _check_lengths(arrays: Iterable[StoredArray], where: str) -> None:
         )
 
 
-def _without_folder(group: Mapping[str, StoredArray]) -> dict[str, StoredArray]:
-    """Return the arrays without the groups that all of them lie in."""
-    names = [name.split("/") for name in group]
+def _depth(names: Iterable[str]) -> int:
+    """Return in how many groups all arrays lie that lie in the same ones."""
+    parts = [name.split("/") for name in names]
     depth = 0
-    while all(len(parts) > depth + 1 and parts[depth] == names[0][depth] for parts in names):
+    while parts and all(len(one) > depth + 1 and one[depth] == parts[0][depth] for one in parts):
         depth += 1
-    return {"/".join(name.split("/")[depth:]): array for name, array in group.items()}
+    return depth

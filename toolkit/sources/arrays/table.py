@@ -82,6 +82,13 @@ class ArrayTable(Table):
                 next(each, None)
         self._check_states()
 
+    @property
+    def shown(self) -> str:
+        """The path, for messages, and the split if the file holds several."""
+        split = self.file.name.rpartition("/")[2]
+        own = repr(printable(self.file.path))
+        return own if split == os.path.basename(self.file.path) else f"{own} ({split})"
+
     def fingerprint(self, first: int, count: int) -> str:
         """Return the states of the files, and which rows these are."""
         return f"{first * self._piece_rows}+{count * self._piece_rows} of {sorted(self._states().items())}"

@@ -42,7 +42,7 @@ _TEXTS = (None, Kind.TEXT, Kind.JSON, Kind.LABEL)
 
 
 class Hdf5Array(StoredArray):
-    """A dataset. Its `name` is its path in the file, or that of a link to it."""
+    """A dataset. Its `name` is its path in the file, or that of a link to it; it has so many `attributes`."""
 
     def __init__(self, name: str, path: str, state: FileState, place: str, dataset: Any) -> None:
         """`place` is where it lies in the file, behind no link; `dataset` is open, and isn't kept."""
@@ -51,6 +51,7 @@ class Hdf5Array(StoredArray):
         self.state = state
         self.dtype = dataset.dtype
         self.shape = tuple(dataset.shape or ())
+        self.attributes = len(dataset.attrs)
         self._place = place
         self._cache_bytes = 0
         self._varies = self.dtype.hasobject

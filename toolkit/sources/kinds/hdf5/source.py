@@ -33,8 +33,8 @@ class Hdf5Source(TableSource):
             where = repr(printable(file.path))
             if not is_utf8(file.name):
                 raise SourceError(f"the file name {where} is not valid UTF-8, which keys are made of: rename it")
-            found = arrays_in(file.path, self.options, skips)
+            found, names = arrays_in(file.path, self.options, skips)
             if not found:
                 raise SourceError(f"{where} holds none of the arrays to pack: no dataset, or none of those asked for")
-            groups.append(ArrayGroup(where, {file.path: file}, by_split(found, self.options, where, skips)))
+            groups.append(ArrayGroup(where, {file.path: file}, by_split(found, names, self.options, where, skips)))
         return tables_of(groups, self.options, Hdf5Words())

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from toolkit.errors import SourceError
-from toolkit.sources.arrays.naming import is_wanted
+from toolkit.sources.arrays.naming import Names
 from toolkit.sources.kinds.hdf5.dataset import Hdf5Array, read_dataset
 from toolkit.sources.kinds.hdf5.opened import h5py_module, hdf5_errors, opened, state_of
 from toolkit.sources.names import is_utf8, printable
@@ -21,8 +20,10 @@ _MOST_DEPTH = 32
 _MOST_LINKS = 16  # one behind the other
 
 
-def arrays_in(path: str, options: SourceOptions, skips: Skips) -> list[Hdf5Array]:
-    """Return the datasets of a file that are wanted, sorted by name. Attributes are counted and left out.
+def arrays_in(path: str, options: SourceOptions, skips: Skips) -> tuple[list[Hdf5Array], Names]:
+    """Return the datasets of a file that are wanted, sorted by name, and the names of all.
+
+    Attributes are counted and left out.
 
     Raises:
         SourceError: The file is damaged; a dataset, or a link, leads to other files.
@@ -30,33 +31,45 @@ def arrays_in(path: str, options: SourceOptions, skips: Skips) -> list[Hdf5Array
     """
     state = state_of(path)
     shown = repr(printable(path))
-    with opened(path, state) as file:
-        walk = _Walk(file, shown, options, skips)
-        with hdf5_errors(shown):
-            found = list(walk.below(file, "", 0))
-            if len(found) > _MOST_ARRAYS:
-                raise SourceError(
-                    f"{shown} has {len(found)} datasets, and {_MOST_ARRAYS} at the most become columns: rows are the "
-                    "first index of datasets, and samples that are a dataset each can't be packed. Name some with "
-                    "--columns"
-                )
-            return [read_dataset(name, path, state, place, file[place]) for name, place in found]
+    with opened(path, state) as file, hdf5_errors(shown):
+        walk = _Walk(file, shown, skips)
+        walk.below(file, "", 0)
+        walk.drop_links_to_groups()
+        names = Names((*walk.datasets, *walk.links), options)
+        chosen = sorted(name for name in (*walk.datasets, *walk.links) if names.is_wanted(name))
+        if len(chosen) > _MOST_ARRAYS:
+            raise SourceError(
+                f"{shown} has {len(chosen)} datasets, and {_MOST_ARRAYS} at the most become columns: rows are the "
+                "first index of datasets, and samples that are a dataset each can't be packed. Name some with "
+                "--columns"
+            )
+        places = {name: f"/{name}" if name in walk.datasets else walk.resolved(name) for name in chosen}
+        found = [read_dataset(name, path, state, place, file[place]) for name, place in places.items()]
+    for array in found:
+        skips.count("attributes", array.attributes)
+    return found, names
 
 
 class _Walk:
-    """Looks at every link once."""
+    """Looks at every link once.
 
-    def __init__(self, file: Any, shown: str, options: SourceOptions, skips: Skips) -> None:
+    Attributes:
+        datasets: Names of the datasets that are there by hard links.
+        links: Names of other links.
+    """
+
+    def __init__(self, file: Any, shown: str, skips: Skips) -> None:
+        self.datasets: set[str] = set()
+        self.links: set[str] = set()
         self._h5py = h5py_module()
         self._file = file
         self._shown = shown
-        self._options = options
         self._skips = skips
         self._groups: set[int] = set()
         self._left = _MOST_OBJECTS
 
-    def below(self, group: Any, prefix: str, depth: int) -> Iterator[tuple[str, str]]:
-        """Yield the name of each dataset in a group and below it, and where it lies."""
+    def below(self, group: Any, prefix: str, depth: int) -> None:
+        """Find what is in a group and below it."""
         address = self._h5py.h5o.get_info(group.id).addr
         if address in self._groups:  # a hard link back
             return
@@ -71,30 +84,31 @@ class _Walk:
             name = f"{prefix}{key}"
             if not is_utf8(name):
                 raise SourceError(f"{self._shown}: the name {printable(name)!r} is not valid UTF-8: rename it")
-            yield from self._entry(group, key, name, depth)
+            if not isinstance(group.get(key, getlink=True), self._h5py.HardLink):
+                self.links.add(name)
+                continue
+            kind = group.get(key, getclass=True)
+            if kind is self._h5py.Group:
+                self.below(group[key], f"{name}/", depth + 1)
+            elif kind is self._h5py.Dataset:
+                self.datasets.add(name)
 
-    def _entry(self, group: Any, key: str, name: str, depth: int) -> Iterator[tuple[str, str]]:
-        if not isinstance(group.get(key, getlink=True), self._h5py.HardLink):
-            if self._is_asked_for(name):
-                place = self._resolved(f"/{name}", name, _MOST_LINKS)
-                if self._file.get(place, getclass=True) is self._h5py.Dataset:
-                    yield name, place
-                else:  # its datasets are found where they lie
-                    self._skips.add("links", name)
-            return
-        kind = group.get(key, getclass=True)
-        if kind is self._h5py.Group:
-            yield from self.below(group[key], f"{name}/", depth + 1)
-        elif kind is self._h5py.Dataset and is_wanted(name, self._options):
-            self._skips.count("attributes", len(group[key].attrs))
-            yield name, f"/{name}"
+    def drop_links_to_groups(self) -> None:
+        """Count the links that lead to groups of the file: datasets in those are found where they lie."""
+        for name in sorted(self.links):
+            try:
+                place = self.resolved(name)
+            except SourceError:  # told where it is asked for
+                continue
+            if self._file.get(place, getclass=True) is not self._h5py.Dataset:
+                self.links.remove(name)
+                self._skips.add("links", name)
 
-    def _is_asked_for(self, name: str) -> bool:
-        asked = self._options.columns or tuple((self._options.map or {}).values())
-        return is_wanted(name, self._options) or any(one.startswith(f"{name}/") for one in asked)
+    def resolved(self, name: str) -> str:
+        """Return where a link leads within the file. Raises SourceError: it leads out of it, or nowhere."""
+        return self._resolved(f"/{name}", name, _MOST_LINKS)
 
     def _resolved(self, path: str, name: str, links: int) -> str:
-        """Return where a path leads, by way of links within the file. Raises SourceError: it leads out, or nowhere."""
         at, place = self._file, ""
         parts = [part for part in path.split("/") if part not in ("", ".")]
         for i, part in enumerate(parts):

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from toolkit.errors import SourceError
 from toolkit.sources.arrays.columns import TypeWords
 from toolkit.sources.arrays.groups import ArrayGroup, tables_of
-from toolkit.sources.arrays.naming import by_split, is_wanted
+from toolkit.sources.arrays.naming import Names, by_split
 from toolkit.sources.arrays.table import ArrayTable
 from toolkit.sources.files import InputFile, ends_with, find_files
 from toolkit.sources.kinds.numpy.archive import Region, read_members
@@ -55,20 +55,19 @@ def _archives(files: Sequence[InputFile], options: SourceOptions, skips: Skips) 
         members = read_members(file.path)
         if len(members) > _MOST_MEMBERS:
             raise SourceError(f"{where} has {len(members)} arrays, and {_MOST_MEMBERS} at the most become columns")
-        arrays = {}
-        for name, region in members.items():
+        for name in members:
             if not name.endswith(".npy"):
                 skips.add("other_members", f"{file.name}/{name}")
-            elif is_wanted(name.removesuffix(".npy"), options):
-                arrays[name.removesuffix(".npy")] = region
+        regions = {name.removesuffix(".npy"): region for name, region in members.items() if name.endswith(".npy")}
+        names = Names(regions, options)
         if members.keys() >= {f"{name}.npy" for name in _SPARSE} and {"indices.npy", "row.npy"} & members.keys():
             raise SourceError(
                 f"{where} is a sparse matrix of SciPy: save its rows with np.save(file, matrix.toarray())"
             )
-        if not arrays:
+        found = [read_array(name, region) for name, region in regions.items() if names.is_wanted(name)]
+        if not found:
             raise SourceError(f"{where} holds none of the arrays to pack; it has {', '.join(members) or 'no member'}")
-        found = [read_array(name, region) for name, region in arrays.items()]
-        yield ArrayGroup(where, {file.path: file}, by_split(found, options, where, skips))
+        yield ArrayGroup(where, {file.path: file}, by_split(found, names, options, where, skips))
 
 
 def _folders(files: Sequence[InputFile], options: SourceOptions, skips: Skips) -> Iterator[ArrayGroup]:
@@ -83,17 +82,18 @@ def _folders(files: Sequence[InputFile], options: SourceOptions, skips: Skips) -
                 f"{where} has {len(members)} .npy files: the files of a folder are columns, {_MOST_FILES} at the most. "
                 "Samples that are a file each need a table that names them"
             )
+        stems = {file.path: os.path.splitext(os.path.basename(file.path))[0] for file in members}
+        names = Names(stems.values(), options)
         found = []
-        for file in members:
-            name = os.path.splitext(os.path.basename(file.path))[0]
-            if len(members) == 1 or is_wanted(name, options):
-                with storage_errors("read", file.path):
-                    state = FileState.of(check_regular(file.path))
-                found.append(read_array(name, Region(file.path, state, 0, state.size, state.size)))
+        for path, name in stems.items():
+            if len(members) == 1 or names.is_wanted(name):
+                with storage_errors("read", path):
+                    state = FileState.of(check_regular(path))
+                found.append(read_array(name, Region(path, state, 0, state.size, state.size)))
         if not found:
-            names = ", ".join(file.name for file in members)
-            raise SourceError(f"{where} holds none of the arrays to pack; it has {printable(names)}")
-        yield ArrayGroup(where, {file.path: file for file in members}, by_split(found, options, where, skips))
+            known = printable(", ".join(stems.values()))
+            raise SourceError(f"{where} holds none of the arrays to pack; it has {known}")
+        yield ArrayGroup(where, {file.path: file for file in members}, by_split(found, names, options, where, skips))
 
 
 def _pickled(path: str) -> SourceError:
