@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from command import program
 from pictures import make_folder
@@ -21,7 +23,7 @@ from toolkit.pack.run import pack, plan
 from toolkit.sources.detect import find_kind
 from toolkit.sources.kinds.coco.rle import run_lengths
 from toolkit.sources.make import make_source
-from toolkit.sources.options import Missing, SourceOptions
+from toolkit.sources.options import LabelMode, Missing, SourceOptions
 
 GOLDEN = Path(__file__).parents[3] / "golden"
 
@@ -120,6 +122,12 @@ def test_pictures_are_those_of_the_folder(golden: Path, tmp_path: Path) -> None:
         mine, theirs = samples(golden, split), samples(tmp_path, split)
         assert {key: one["image"] for key, one in mine.items()} == {key: one["image"] for key, one in theirs.items()}
         assert list(mine) == list(theirs)
+    pack(replace(job, dataset=str(tmp_path / "plain"), label_mode=LabelMode.NONE))
+    packed(GOLDEN / "coco", tmp_path / "boxed", columns=("image",))
+    for split in splits:
+        opened = [toolkit.open(tmp_path / name, split=split) for name in ("plain", "boxed/ds")]
+        one, other = [[pa.ipc.open_file(path).read_all() for path in each.files] for each in opened]
+        assert [table.to_pylist() for table in one] == [table.to_pylist() for table in other]  # with digests
 
 
 def test_one_split_has_the_ids_of_all(golden: Path, tmp_path: Path) -> None:
@@ -364,6 +372,25 @@ def test_names_that_leave_the_root_are_rejected(tmp_path: Path, name: str, says:
     assert "secret" not in key + reason
 
 
+def test_no_url_is_told(tmp_path: Path) -> None:
+    secret = "http://me:secret@example.org/x.jpg?key=secret"
+    photos(tmp_path / "in", "1.jpg", "train/2.jpg")
+    file = tmp_path / "in/annotations/a_train.json"
+    write(file, document([image(2), image(1, secret)], [box(5, 1, 99), box(6, 1, bbox=[0, 0, 0, 1])]))
+    assert rejects(tmp_path / "in") == {"annotations/a_train.json#1": "annotation 5: there is no category 99"}
+    write(file, document([image(2), image(1, secret)], [box(6, 1, bbox=[0, 0, 0, 1])]))
+    result = packed(tmp_path / "in", tmp_path, max_rejects=1)
+    assert result.warnings[0] == "boxes without area: 1, a name that is no path here for one"
+    written = b"".join(path.read_bytes() for path in sorted((tmp_path / "ds").rglob("*")) if path.is_file())
+    assert b"secret" not in written
+    for images in ([image(1, secret), image(1, secret)], [image(1, secret)]):
+        write(file, document(images))
+        write(file.with_name("b_train.json"), document([image(1, "1.jpg")]))
+        with pytest.raises(SourceError, match="a name that is no path here") as caught:
+            rejects(tmp_path / "in")
+        assert "secret" not in str(caught.value)
+
+
 def test_what_is_odd_is_packed_and_told(tmp_path: Path) -> None:
     photos(tmp_path / "in/train", "1.jpg")
     photos(tmp_path / "in/train", "2.jpg", width=50, height=40)
@@ -373,11 +400,11 @@ def test_what_is_odd_is_packed_and_told(tmp_path: Path) -> None:
     write(tmp_path / "in/annotations/a_train.json", document([image(1), image(2)], annotations))
     result = packed(tmp_path / "in", tmp_path)
     assert sorted(result.warnings) == [
-        "1 boxes have no area, 'train/1.jpg' for one",
-        "1 of 2 pictures that were looked at have another size than their file says, "
+        "boxes that reach beyond their pictures: 2, 'train/1.jpg' for one",
+        "boxes without area: 1, 'train/1.jpg' for one",
+        "pictures of another size than their annotations say, of 2 that were looked at: 1, "
         "'train/2.jpg' (50 x 40, not 24 x 16) for one",
-        "1 segmentations have polygons of fewer than three points, 'train/2.jpg' for one",
-        "2 boxes reach beyond their pictures, 'train/1.jpg' for one",
+        "segmentations with polygons of fewer than three points: 1, 'train/2.jpg' for one",
     ]
     assert samples(tmp_path)["train/1.jpg"]["boxes"] == boxes
 

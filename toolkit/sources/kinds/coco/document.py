@@ -12,15 +12,17 @@ from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, TypeVar
 
 import msgspec
+import numpy as np
 from msgspec import UNSET, Raw, UnsetType
 
 from toolkit.errors import SourceError
 from toolkit.sources.files import InputFile
 from toolkit.sources.names import printable
 from toolkit.sources.regular import open_file
+from toolkit.sources.tables.paths import UnsafePathError, relative
 from toolkit.storage.files import storage_errors
 
-__all__ = ["Annotation", "Category", "Document", "Picture"]
+__all__ = ["Annotation", "Category", "Document", "Picture", "shown_name"]
 
 _BOM = b"\xef\xbb\xbf"
 _PIECE_BYTES = 1 << 20
@@ -135,7 +137,7 @@ class Document:
             picture = self._decoded(_PICTURE, raw, f"images[{number}]")
             self.left_out |= {f"images.{name}" for name in _FIELDS.decode(raw) if name not in Picture.__struct_fields__}
             if picture.id in seen:
-                names = f"{printable(seen[picture.id])!r} and {printable(picture.file_name)!r}"
+                names = f"{shown_name(seen[picture.id])} and {shown_name(picture.file_name)}"
                 raise self.error(f"the image id {picture.id} comes twice, for {names}")
             seen[picture.id] = picture.file_name
             yield picture
@@ -211,9 +213,12 @@ class Document:
         Readers of JSON take the last one in silence. Names are counted first, which costs nearly nothing.
         """
         raw = getattr(self._parts, part)
-        text = b"" if raw is UNSET else bytes(raw)
-        if any(text.count(f'"{name}"'.encode()) > number for name, number in counts.items()):
-            self._refuse_any_repeated(text)
+        if raw is UNSET:
+            return
+        start = _address(raw) - _address(self._data)  # a piece is a view of the file's bytes
+        stop = start + len(memoryview(raw))
+        if any(self._data.count(f'"{name}"'.encode(), start, stop) > number for name, number in counts.items()):
+            self._refuse_any_repeated(self._data[start:stop])
 
     def _refuse_any_repeated(self, text: bytes) -> None:
         def look(pairs: list[tuple[str, Any]]) -> None:
@@ -226,6 +231,19 @@ class Document:
             json.loads(text, object_pairs_hook=look, parse_float=len, parse_int=len)
         except (ValueError, RecursionError) as error:
             raise self.error(f"it is not the JSON of COCO annotations: {_told(error)}") from None
+
+
+def shown_name(name: str) -> str:
+    """Return a picture's name for people: of a URL, which may hold a secret, only that it is none."""
+    try:
+        relative(name.encode())
+    except (UnsafePathError, UnicodeEncodeError):
+        return "a name that is no path here"
+    return repr(printable(name))
+
+
+def _address(data: Raw | bytes) -> int:
+    return int(np.frombuffer(data, np.uint8).ctypes.data)
 
 
 def _check_text(data: bytes) -> None:

@@ -86,7 +86,8 @@ class Layout:
             where = ", ".join(repr(printable(os.path.join(self.root, folder))) for folder in folders)
             raise SourceError(
                 f"{printable(file.path)!r}: none of its images is there, {printable(looked_for[0])!r} for one. Looked "
-                f"in {where}: give the folder that they are below with --root, or leave the file out with --exclude"
+                f"in {where}: give the folder that they are below with --root, pack one split with --split, or leave "
+                "the file out with --exclude"
             )
         return [name if one is None else _joined(best, one) for name, one in zip(names, safe, strict=True)]
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from toolkit.errors import SourceError
 from toolkit.format.arrays import to_array
 from toolkit.sources.files import InputFile
-from toolkit.sources.kinds.coco.document import Annotation, Category, Document, Picture
+from toolkit.sources.kinds.coco.document import Annotation, Category, Document, Picture, shown_name
 from toolkit.sources.kinds.coco.rle import MaskError, check_segmentation
 from toolkit.sources.names import printable
 from toolkit.sources.reject import Reject
@@ -45,7 +45,7 @@ _FIELDS = {
     "keypoints": "keypoints",
     "num_keypoints": "num_keypoints",
 }
-_JSON_BYTES = 1 << 26  # of a chunk of texts, whose offsets are int32
+_JSON_BYTES = 1 << 24  # of a chunk of texts, which are Python objects until it is made
 _BEYOND = 1.0  # pixels that a box may reach out of its picture before that is told: files round
 
 
@@ -61,8 +61,8 @@ class Doubts:
         self._found[what] = count + 1, first
 
     def told(self) -> tuple[str, ...]:
-        """Return a sentence for each."""
-        return tuple(f"{count:,} {what}, {first} for one" for what, (count, first) in self._found.items())
+        """Return a line for each."""
+        return tuple(f"{what}: {count:,}, {first} for one" for what, (count, first) in self._found.items())
 
 
 class SplitSamples:
@@ -131,7 +131,7 @@ class SplitSamples:
             self.fields |= {"labels", "boxes"}
 
     def table(self, ids: Mapping[str, int], fields: Iterable[str]) -> tuple[pa.Table, tuple[Reject, ...]]:
-        """Return a row for each image that is whole, in order of their paths, and the others.
+        """Return a row for each image that is whole, in order of their paths, and the others. To be called once.
 
         Args:
             ids: The id of each class.
@@ -154,7 +154,7 @@ class SplitSamples:
             made = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), listed)
             columns["captions"] = made if self._known["captions"] else _nulls("captions", len(rows))
         rejects = tuple(
-            Reject(printable(self._files[row].path), printable(self._paths[row]), self._faults[row])
+            Reject(printable(self._files[row].path), self._key_of(row), self._faults[row])
             for row in sorted(self._faults, key=self._key)
         )
         return pa.table(columns), rejects
@@ -171,6 +171,12 @@ class SplitSamples:
     def _key(self, row: int) -> tuple[list[str], int]:
         return self._paths[row].split("/"), row
 
+    def _key_of(self, row: int) -> str:
+        """Return the key that a sample would have had: its path, if that is one."""
+        path = self._paths[row]
+        name = f"{printable(self._files[row].name)}#{self._pictures[row].id}"
+        return path if shown_name(path) == repr(path) else name
+
     def _fault(self, row: int, what: str) -> None:
         self._faults.setdefault(row, what)
 
@@ -183,9 +189,9 @@ class SplitSamples:
                 self._paths.append(path)
                 self._files.append(document.file)
             elif self._pictures[row].file_name != picture.file_name:
-                other = f"in {printable(self._files[row].path)!r} {printable(self._pictures[row].file_name)!r}"
+                other = f"in {printable(self._files[row].path)!r} {shown_name(self._pictures[row].file_name)}"
                 raise SourceError(
-                    f"{document.shown}: image {picture.id} is {printable(picture.file_name)!r}, and {other}: files of "
+                    f"{document.shown}: image {picture.id} is {shown_name(picture.file_name)}, and {other}: files of "
                     "one split must mean the same images by their ids. Give them splits of their own by their "
                     "names, or leave one out with --exclude"
                 )
@@ -256,12 +262,12 @@ class SplitSamples:
         if width < 0 or height < 0:
             return f"its box has the size {width:g} x {height:g}"
         if not width or not height:
-            self._doubts.add("boxes have no area", repr(self._paths[row]))
+            self._doubts.add("boxes without area", shown_name(self._paths[row]))
         right, bottom = picture.width, picture.height
         beyond = right is not None and x + width > right + _BEYOND
         beyond |= bottom is not None and y + height > bottom + _BEYOND
         if beyond or min(x, y) < -_BEYOND:
-            self._doubts.add("boxes reach beyond their pictures", repr(self._paths[row]))
+            self._doubts.add("boxes that reach beyond their pictures", shown_name(self._paths[row]))
         return None
 
     def _mask_fault(self, mask: Raw | None, picture: Picture, row: int) -> str | None:
@@ -270,7 +276,7 @@ class SplitSamples:
         size = None if picture.height is None or picture.width is None else (picture.height, picture.width)
         try:
             if not check_segmentation(mask, size):
-                self._doubts.add("segmentations have polygons of fewer than three points", repr(self._paths[row]))
+                self._doubts.add("segmentations with polygons of fewer than three points", shown_name(self._paths[row]))
         except MaskError as fault:
             return str(fault)
         return None
@@ -279,7 +285,7 @@ class SplitSamples:
         self, name: str, ids: Mapping[str, int], rows: NDArray[np.int64], order: NDArray[Any], starts: NDArray[Any]
     ) -> pa.Array | pa.ChunkedArray:
         picked, offsets = _picked(order, starts, rows)
-        values = self._values[name]
+        values = self._values.pop(name)
         if name == "segmentation":
             return _texts(values, picked, offsets)
         taken = [values[i] for i in picked.tolist()]

@@ -123,6 +123,6 @@ class CocoSource(TableSource):
             if facts is not None and (facts.width, facts.height) != (width, height):
                 looked_at = min(len(sizes), _MEASURED)
                 self._doubts.add(
-                    f"of {looked_at:,} pictures that were looked at have another size than their file says",
+                    f"pictures of another size than their annotations say, of {looked_at:,} that were looked at",
                     f"{printable(text)!r} ({facts.width} x {facts.height}, not {width} x {height})",
                 )
