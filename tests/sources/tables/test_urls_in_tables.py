@@ -110,7 +110,7 @@ def test_what_may_be_secret_is_sent_and_never_written(tmp_path: Path, web: Web) 
     # Whatever an unfinished pack keeps.
     assert b"hunter2" not in everything_written(tmp_path / "ds") + str(raised.value).encode()
     result = run(source, tmp_path / "ds")
-    assert next(asked.target for asked in web.asked if "sig" in asked.target) == "/0.jpg?sig=hunter2"
+    assert "/0.jpg?sig=hunter2" in [asked.target for asked in web.asked]
     assert any("authorization" in asked.headers for asked in web.asked)
     assert list(rows(tmp_path / "ds")) == [web.url("/0.jpg"), web.url("/2.jpg")]
     told = {reject.source.rpartition(" ")[2]: reject.reason for reject in result.rejects}
