@@ -77,7 +77,7 @@ def _write(kind: int, columns: dict[str, str], content: bytes) -> bytes:
     """Write a dataset; return the shard that may be in it."""
     _FOLDER.mkdir(parents=True, exist_ok=True)
     if kind == _INDEX:
-        mds_shards.write(_FOLDER, [[{name: _GOOD[encoding] for name, encoding in columns.items()}]], columns)
+        mds_shards.write(_FOLDER, [[{name: _GOOD[encoding] for name, encoding in columns.items()}] * 2], columns)
         (_FOLDER / "index.json").write_bytes(content)
         return b""
     count = int.from_bytes(content[:4], "little")
@@ -89,9 +89,10 @@ def _write(kind: int, columns: dict[str, str], content: bytes) -> bytes:
         path.write_bytes(content)
     else:
         name = _COMPRESSIONS[(kind - 2) % len(_COMPRESSIONS)]
+        size, content = int.from_bytes(content[:2], "little"), content[2:]
         (_FOLDER / "shard.zip").write_bytes(content)
-        told |= {"compression": name, "samples": 1}
-        told["raw_data"]["bytes"] = 200
+        told |= {"compression": name, "samples": 2}
+        told["raw_data"]["bytes"] = size
         told["zip_data"] = {"basename": "shard.zip", "bytes": len(content), "hashes": {}}
     mds_shards.write_index(_FOLDER, [told])
     return content
@@ -146,5 +147,6 @@ def seeds() -> list[bytes]:
         index = json.dumps({"shards": [mds_shards.entry("shard.00000.mds", shard, 2, columns)], "version": 2})
         packed = [gzip.compress(shard), bz2.compress(shard)]
         packed += [pa.compress(shard, codec=name, asbytes=True) for name in ("brotli", "snappy", "zstd")]
+        packed = [len(shard).to_bytes(2, "little") + one for one in packed]
         found += [bytes([7 * number + kind]) + one for kind, one in enumerate([index.encode(), shard, *packed])]
     return found

@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from mds_shards import changed, encoded, entry, numbers, packed, samples, shard, write, write_index
 
+import toolkit
 from toolkit.errors import NotFoundError, SourceError
 from toolkit.format.kinds import Kind
 from toolkit.sources.detect import find_kind
@@ -170,6 +172,25 @@ def test_a_compressed_shard_that_is_not_what_it_is_said_to_be(tmp_path: Path) ->
     assert packed(zipped(gzip.compress(content)), tmp_path / "ds").samples == 3
 
 
+def test_brotli_and_snappy_that_are_damaged(tmp_path: Path) -> None:
+    folder = numbers(tmp_path / "in", 3)
+    content = (folder / "shard.00000.mds").read_bytes()
+    (folder / "shard.00000.mds").unlink()
+
+    def zipped(compression: str, data: bytes) -> Path:
+        (folder / "a.zip").write_bytes(data)
+        told = {"basename": "a.zip", "bytes": len(data), "hashes": {}}
+        return changed(folder, zip_data=told, compression=compression)
+
+    for name, codec in (("br", "brotli"), ("snappy", "snappy")):
+        data = pa.compress(content, codec=codec, asbytes=True)
+        assert packed(zipped(name, data), tmp_path / "ds").samples == 3
+        for damaged in (data[:-4], data[: len(data) // 2], b"\xff" * 40):
+            refused(zipped(name, damaged), "damaged or cut short|bytes in snappy")
+        refused(zipped(name, b""), "damaged|its sha1 is|holds 0 samples")
+    refused(zipped("snappy", b"\xff\xff\xff\xff\x0f" + bytes(9)), "4294967295 bytes in snappy, which is read up to")
+
+
 def test_counts_and_offsets_that_lie(tmp_path: Path) -> None:
     whole = (numbers(tmp_path / "first", 3) / "shard.00000.mds").read_bytes()
     begins = struct.unpack_from("<5I", whole)[1:]
@@ -292,6 +313,14 @@ def test_splits_that_are_not_there(tmp_path: Path) -> None:
     (tmp_path / "none").mkdir()
     with pytest.raises(SourceError, match=r"no index\.json of an MDS dataset"):
         packed(tmp_path / "none", tmp_path / "ds", source_kind="mds")
+
+
+def test_classes_are_those_of_all_splits(tmp_path: Path) -> None:
+    for split, words in (("train", (b"a", b"b")), ("val", (b"b",))):
+        write(tmp_path / "in" / split, [[{"label": word} for word in words]], {"label": "str"})
+    packed(tmp_path / "in", tmp_path / "ds", split="val")
+    assert toolkit.open(tmp_path / "ds").classes == ("a", "b")
+    assert len(samples(tmp_path / "ds")) == 1
 
 
 def test_a_file_that_changes_is_noticed(tmp_path: Path) -> None:

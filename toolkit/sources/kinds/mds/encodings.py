@@ -247,7 +247,7 @@ def _parts(data: memoryview, start: int) -> Iterator[memoryview]:
 _PICTURES = pa.list_(pa.binary())
 _OTHERS = {
     "bytes": _plain(pa.binary()),
-    "str": _plain(pa.string(), Kind.TEXT),
+    "str": _plain(pa.string()),
     "str_int": _made(pa.int64(), None, _text_int),
     "str_float": _made(pa.float64(), None, _text_float),
     "str_decimal": _plain(pa.string(), Kind.TEXT),

@@ -34,6 +34,7 @@ class MDSSource(TableSource):
 
     kind = "mds"
     reasons = ("unlisted_shards", *FILE_REASONS)
+    _every: Sequence[Table] = ()
 
     def tables(self, skips: Skips) -> Mapping[str, Sequence[Table]]:
         """Read the indexes, and look for the files of each shard."""
@@ -52,11 +53,18 @@ class MDSSource(TableSource):
                 f"no {INDEX_NAME} of an MDS dataset in {printable(root)!r}, nor in a folder in it: give the folder "
                 "that has it"
             )
-        shards = {split: read_index(path) for split, path in _splits(indexes, options.split).items()}
+        wanted = _splits(indexes, options.split)
         folder = _Folder(root, options, skips)
-        tables = {split: list(folder.tables("" if "" in indexes else f"{split}/", of)) for split, of in shards.items()}
+        every = {
+            name: list(folder.tables(f"{name}/" if name else "", read_index(path))) for name, path in indexes.items()
+        }
         folder.note_others([os.path.relpath(path, root) for path in indexes.values()])
-        return tables
+        self._every = [table for tables in every.values() for table in tables]
+        return {split: every[name] for split, name in wanted.items()}
+
+    def all_tables(self, splits: Mapping[str, Sequence[Table]]) -> Sequence[Table]:
+        """Return the tables of all splits of the dataset."""
+        return self._every
 
 
 class _Folder:
@@ -135,19 +143,19 @@ class _Folder:
 
 
 def _splits(indexes: Mapping[str, str], wanted: str | None) -> dict[str, str]:
-    """Return the indexes to read, by split."""
+    """Return the names of the indexes whose shards to pack, by split."""
     if "" in indexes:
-        return {wanted or DEFAULT_SPLIT: indexes[""]}
+        return {wanted or DEFAULT_SPLIT: ""}
     if wanted is None:
         for name in indexes:
             check_name(name)
-        return dict(indexes)
+        return {name: name for name in indexes}
     if wanted not in indexes:
         raise NotFoundError(
             f"the splits of the dataset are {', '.join(map(printable, indexes))}, not {wanted!r}."
             f"{did_you_mean(wanted, indexes)}"
         )
-    return {wanted: indexes[wanted]}
+    return {wanted: wanted}
 
 
 def _encodings(shard: MDSShard, name: str, options: SourceOptions) -> dict[str, Encoding]:

@@ -47,6 +47,7 @@ class TFDSSource(TableSource):
 
     kind = "tfds"
     reasons = ("unlisted_files", *FILE_REASONS)
+    _every: Sequence[Table] = ()
 
     def tables(self, skips: Skips) -> Mapping[str, Sequence[Table]]:
         """Read the descriptions, and look for the files of each split."""
@@ -71,13 +72,19 @@ class TFDSSource(TableSource):
         classes = {one.name: names for one in kept.values() if (names := _classes(root, one))}
         kept = {name: one if name in classes else replace(one, class_count=0) for name, one in kept.items()}
         self._note_others(root, splits, features, skips)
-        return {
+        every = {
             split: [
                 TFDSTable(file, state, records, kept, classes, self.options.max_value_bytes)
-                for file, state, records in files[split]
+                for file, state, records in of
             ]
-            for split in wanted
+            for split, of in files.items()
         }
+        self._every = [table for tables in every.values() for table in tables]
+        return {split: every[split] for split in wanted}
+
+    def all_tables(self, splits: Mapping[str, Sequence[Table]]) -> Sequence[Table]:
+        """Return the tables of all splits of the dataset."""
+        return self._every
 
     def _files(self, root: str, shards: Sequence[Shard], skips: Skips) -> Iterator[tuple[InputFile, FileState, int]]:
         """Yield the files of a split with their states and how many records each has."""
