@@ -16,7 +16,7 @@ from toolkit.format.kinds import Kind
 from toolkit.pack.job import PackJob, PackResult
 from toolkit.pack.run import pack
 from toolkit.sources.detect import find_kind
-from toolkit.sources.options import Missing
+from toolkit.sources.options import LabelMode, Missing
 
 
 def packed(source: Path, dataset: Path, **options: Any) -> PackResult:
@@ -207,6 +207,18 @@ def test_pictures_found_in_several_ways_are_an_error(kaggle: Path, tmp_path: Pat
         packed(kaggle, tmp_path / "ds")
     packed(kaggle / "train.csv", tmp_path / "ds", image_column=("id",), root=str(kaggle / "small"))
     assert samples(tmp_path / "ds", "train")[0]["__key__"] == "r00.jpg"
+
+
+def test_numbers_that_name_a_picture_by_chance(tmp_path: Path) -> None:
+    top = tmp_path / "in"
+    top.mkdir()
+    for i in range(4):
+        (top / f"{i}.jpg").write_bytes(encode(picture(i)))
+    (top / "train.csv").write_text("id,kind\n0,1\n1,1\n2,0\n3,0\n")
+    result = packed(top, tmp_path / "ds")
+    assert [row["__key__"] for row in samples(tmp_path / "ds", "train")] == [f"{i}.jpg" for i in range(4)]
+    assert any("no column called 'label'" in text and "--kind COLUMN=label" in text for text in result.warnings)
+    assert not packed(top, tmp_path / "ds2", label_mode=LabelMode.NONE).warnings
 
 
 def test_a_table_that_names_no_picture_leaves_an_image_folder(folder: Path, tmp_path: Path) -> None:

@@ -22,7 +22,8 @@ from toolkit.storage.files import storage_errors
 
 __all__ = ["Way", "find_extension", "find_rule", "find_ways", "names_pictures", "top_tables"]
 
-_MOST_FOLDERS = 200
+_MOST_FOLDERS = 100
+_MOST_COLUMNS = 30
 _MOST_TABLES = 20
 _EXTENSIONS = ("", *IMAGE_EXTENSIONS, *(extension.upper() for extension in IMAGE_EXTENSIONS))
 _IMAGE = "image"
@@ -72,7 +73,7 @@ def find_ways(table: InputFile, folder: str, options: SourceOptions, columns: Se
         return []  # of Hugging Face, which has a kind of its own
     ways: dict[Way, int] = {}
     folders = list(_folders(folder))
-    for number, name in enumerate(names):
+    for number, name in enumerate(names[: None if columns else _MOST_COLUMNS]):
         if columns is not None and name not in columns:
             continue
         values = [row[number] for row in rows if len(row) == len(names) and row[number]]
@@ -82,8 +83,10 @@ def find_ways(table: InputFile, folder: str, options: SourceOptions, columns: Se
         for way in _tried(name, safe, folder, folders):
             hits = sum(os.path.isfile(_at(folder, way, path)) for path in safe)
             if 2 * hits >= len(safe):
-                ways[way] = hits
-    return sorted(ways)
+                ways[way] = len(set(safe))
+    # Small numbers name pictures by chance, and the same ones again and again.
+    most = max(ways.values(), default=0)
+    return sorted(way for way, different in ways.items() if different == most)
 
 
 def find_rule(table: InputFile, folder: str, options: SourceOptions) -> PathRule | None:
@@ -134,7 +137,7 @@ def _tried(name: str, paths: Sequence[str], folder: str, folders: Sequence[str])
             way = Way(name, below, extension)
             if not extension and not all(path.lower().endswith(IMAGE_EXTENSIONS) for path in paths):
                 continue
-            if any(os.path.isfile(_at(folder, way, path)) for path in paths[:3]):
+            if any(os.path.isfile(_at(folder, way, path)) for path in paths[:2]):
                 yield way
 
 

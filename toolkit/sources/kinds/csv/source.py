@@ -8,12 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from toolkit.errors import SourceError
+from toolkit.format.kinds import Kind
 from toolkit.sources.base import Survey
 from toolkit.sources.file_names import is_delimited
 from toolkit.sources.files import InputFile, expand, find_files, group_by_split
 from toolkit.sources.kinds.csv.pictures import find_extension, find_rule, top_tables
 from toolkit.sources.names import printable
-from toolkit.sources.options import SourceOptions
+from toolkit.sources.options import LabelMode, SourceOptions
 from toolkit.sources.patterns import Patterns
 from toolkit.sources.skips import FILE_REASONS, Skips
 from toolkit.sources.tables.delimited.dialect import make_dialect
@@ -21,6 +22,7 @@ from toolkit.sources.tables.delimited.read import read_delimited
 from toolkit.sources.tables.delimited.table import DelimitedTable
 from toolkit.sources.tables.passed import BesidePictures
 from toolkit.sources.tables.path_rule import PathRule, RuledTable
+from toolkit.sources.tables.plan import LABEL_FIELD
 from toolkit.sources.tables.source import TableSource
 from toolkit.sources.tables.table import Table
 
@@ -112,6 +114,7 @@ class CsvSource(TableSource):
         name = next(iter(rules.values())).name
         found = read_delimited(tables, options, skips, as_text={rule.field for rule in rules.values()}, may_lack=True)
         self._tell_lacking(found.values())
+        self._tell_unlabelled(found.values())
         read: dict[str, Table] = {}
         for path, table in found.items():
             facts = replace(table.facts, files={name: folder}, key=name, counts_unlisted=True)
@@ -127,6 +130,15 @@ class CsvSource(TableSource):
                     f"in {rule.field!r}, or with an extension and without: pack them one after the other, with "
                     "--exclude, and --on-existing append for the second"
                 )
+
+    def _tell_unlabelled(self, tables: Iterable[DelimitedTable]) -> None:
+        asked = Kind.LABEL in self.options.kind.values() or self.options.label_mode is LabelMode.NONE
+        if not asked and not any(LABEL_FIELD in table.schema.names for table in tables):
+            names = ", ".join(table.shown for table in tables)
+            self._warnings.append(
+                f"{names} tells of the pictures, and has no column called {LABEL_FIELD!r}: say which one is a label "
+                "with --kind COLUMN=label, or take folders as classes with --source-kind imagefolder"
+            )
 
     def _tell_lacking(self, tables: Iterable[DelimitedTable]) -> None:
         for table in tables:
