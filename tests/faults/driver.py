@@ -1,4 +1,4 @@
-"""Run the command line many times, each in a child forked from a process that has done it all once before.
+"""Run the command line, or a writer of records, many times, each in a child forked from a process that has done it all.
 
 A child then costs a few ms: what is imported late, is imported. The first run is not forked and nothing happens to it.
 
@@ -16,10 +16,17 @@ import signal
 import sys
 import traceback
 
-from toolkit.cli.main import run
+from faults.records import write_records
+
+from toolkit.cli.main import run as run_command
 
 shim = ctypes.CDLL(sys.argv[1])
 shim.fault_calls.restype = ctypes.c_long
+
+
+def run(args: list[str]) -> int:
+    """Run a command line, or what a program does with records."""
+    return write_records(*args[1:]) if args[0] == "records" else run_command(args)
 
 
 def redirect(order: dict[str, object]) -> None:
