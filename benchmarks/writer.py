@@ -6,8 +6,8 @@
 PYTHON is an interpreter that has mosaicml-streaming. Photographs are PHOTOS/train/<class>/*.jpg, each written N times
 with an id; they are in memory before the clock starts. MDSWriter writes with hashes=["sha256"], and its files and
 their folder are fsynced behind it, since toolkit's are. A run is a fresh process, timed from making the writer to the
-end of its block, with all imports done; dirty pages are written out before. A ratio is toolkit's time by MDSWriter's, the median of the
-repeats' ratios: below 1 toolkit took less. Exits with 1 when a side fails.
+end of its block, with all imports done; dirty pages are written out before. A ratio is toolkit's time by MDSWriter's,
+the median of the repeats' ratios: below 1 toolkit took less. Exits with 1 when a side fails.
 """
 
 from __future__ import annotations
