@@ -96,6 +96,16 @@ def test_texts_become_tokens(tmp_path: Path) -> None:
     assert [list(ds[i]["tokens"]) for i in range(2)] == [list(b"ab"), list("é".encode())]
 
 
+def test_lists_of_one_size_are_read_as_an_array(tmp_path: Path) -> None:
+    x = np.random.default_rng(1).random((9, 16)).astype(np.float32)
+    np.save(tmp_path / "x.npy", x)
+    toolkit.pack(tmp_path / "x.npy", tmp_path / "ds")
+    ds = toolkit.open(tmp_path / "ds")
+    with ds.loader(toolkit.pipeline(slot("x").array("float32", (16,))), batch_size=9, shuffle="none") as loader:
+        (batch,) = loader
+        assert np.array_equal(batch["x"], x)
+
+
 def test_class_names_alone_say_that_y_is_the_label(tmp_path: Path, mnist: dict[str, np.ndarray[Any, Any]]) -> None:
     toolkit.pack(tmp_path / "mnist.npz", tmp_path / "ds", classes=CLASSES)
     assert toolkit.open(tmp_path / "ds", split="train").classes == tuple(CLASSES)
