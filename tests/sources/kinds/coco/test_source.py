@@ -11,8 +11,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from command import program
-from pictures import make_folder
+from pictures import encode, make_folder, picture
 from sources.cocos import CATEGORIES, HEIGHT, WIDTH, box, document, image, photos, write
+from sources.web import Web, plain
 
 import toolkit
 from toolkit.checks.verify import verify
@@ -370,6 +371,21 @@ def test_names_that_leave_the_root_are_rejected(tmp_path: Path, name: str, says:
     ((key, reason),) = rejects(tmp_path / "in").items()
     assert says in reason
     assert "secret" not in key + reason
+
+
+def test_names_that_are_urls_are_fetched_if_that_is_asked_for(tmp_path: Path) -> None:
+    data = encode(picture(1, WIDTH, HEIGHT))
+    with Web({"/a.jpg?key=hidden": plain(data)}) as web:
+        photos(tmp_path / "in", "train/1.jpg")
+        images = [image(1), image(2, web.url("/a.jpg?key=hidden"))]
+        write(tmp_path / "in/annotations/a_train.json", document(images, [box(1, 1), box(2, 2, 2)]))
+        ((key, reason),) = rejects(tmp_path / "in").items()
+        assert "--fetch-urls" in reason
+        packed(tmp_path / "in", tmp_path, fetch_urls=True, fetch_hosts=("localhost",))
+        found = samples(tmp_path)
+        assert list(found) == [web.url("/a.jpg"), "train/1.jpg"]
+        assert (found[web.url("/a.jpg")]["image"], found[web.url("/a.jpg")]["labels"]) == (data, [1])
+        assert "hidden" not in key + reason
 
 
 def test_no_url_is_told(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ class CocoSpec(SourceSpec):
     title = "COCO annotations"
     sign = "COCO annotations by content (.json)"
     survey_text = "annotation files are read whole, and headers of some pictures"
-    accepts = COMMON | TABLES | {"root"}
+    accepts = COMMON | TABLES | {"root", "fetch_urls", "fetch_hosts"}
     skips: ClassVar[Mapping[str, tuple[str, str]]] = {
         "no_picture": ("annotation of no image", "annotations of no image"),
         "left_out_fields": ("field that isn't packed", "fields that aren't packed"),
