@@ -9,7 +9,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from sources.web import Asked, Web, plain
+from sources.web import CERTIFICATE, Asked, Web, plain
 
 from toolkit.sources.base import PIECE_BYTES
 from toolkit.sources.fetch import Fetcher, FetchError
@@ -192,6 +192,21 @@ def test_silence_and_dripping_end(web: Web) -> None:
     for path in ("/body", "/head"):
         assert fault(web, path, whole_seconds=0.15) == "it took longer than 0.15 s, 4 times"
     done.set()
+
+
+def test_https_needs_a_certificate_that_is_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Web({"/x": plain(b"over TLS")}, tls=True) as web:
+        said = fault(web)
+        assert said.startswith("the certificate of localhost isn't trusted: self")
+        monkeypatch.setenv("SSL_CERT_FILE", str(CERTIFICATE))
+        assert fetch(web) == b"over TLS"
+        with pytest.raises(FetchError, match=r"^the certificate of 127\.0\.0\.1 isn't trusted: "):
+            fetcher(hosts=("127.0.0.1",)).fetch(read_url(web.url("/x", "127.0.0.1")))
+
+
+def test_a_handshake_without_end_ends(web: Web) -> None:
+    with pytest.raises(FetchError, match=r"^it took longer than 0\.1 s, 4 times$"):
+        fetcher(whole_seconds=0.1).fetch(read_url(web.url("/x").replace("http:", "https:")))
 
 
 # --- where it goes ---

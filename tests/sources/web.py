@@ -1,14 +1,17 @@
-"""A web server on loopback that answers each path as a test says, well or badly."""
+"""A web server on loopback that answers each path as a test says, well or badly; over TLS too."""
 
 from __future__ import annotations
 
 import socket
+import ssl
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
-__all__ = ["Answer", "Web", "plain"]
+__all__ = ["CERTIFICATE", "Answer", "Web", "plain"]
 
+CERTIFICATE = Path(__file__).with_name("localhost.pem")
 Answer = Callable[[socket.socket, "Asked"], None]
 
 
@@ -25,6 +28,7 @@ class Web:
     """Answers requests in threads until it is closed; `asked` are those that came."""
 
     answers: dict[str, bytes | Answer]
+    tls: bool = False
     asked: list[Asked] = field(default_factory=list)
 
     def __enter__(self) -> Web:
@@ -41,7 +45,7 @@ class Web:
             thread.join(20)
 
     def url(self, path: str, host: str = "localhost") -> str:
-        return f"http://{host}:{self.port}{path}"
+        return f"http{'s' if self.tls else ''}://{host}:{self.port}{path}"
 
     def _serve(self) -> None:
         while True:
@@ -54,6 +58,13 @@ class Web:
             thread.start()
 
     def _answer(self, connection: socket.socket) -> None:
+        if self.tls:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(CERTIFICATE)
+            try:
+                connection = context.wrap_socket(connection, server_side=True)
+            except OSError:
+                return
         with connection:
             connection.settimeout(20)
             head = b""

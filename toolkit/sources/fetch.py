@@ -150,8 +150,7 @@ class Fetcher:
         raise FetchError(f"more than {_MOST_REDIRECTS} redirects")
 
     def _request(self, url: Url, most: int) -> bytes | Url:
-        connection = self._connected(url)
-        made = connection.sock  # what the connection forgets when the answer says that it is the last one
+        made = self._connected(url)
         expired = threading.Event()
 
         def give_up() -> None:
@@ -163,9 +162,11 @@ class Fetcher:
         timer.daemon = True
         with self._lock:
             self._sockets.add(made)
+            if self._closed.is_set():  # since _tried() looked
+                _cut(made)
         try:
             timer.start()
-            found = self._answer(connection, url, most)
+            found = self._answer(self._over(made, url), url, most)
             if expired.is_set() or self._closed.is_set():  # what has no length ends where it was cut
                 raise _AgainError("the answer was cut short")
             return found
@@ -177,8 +178,21 @@ class Fetcher:
             timer.cancel()
             with self._lock:
                 self._sockets.discard(made)
-            connection.close()
             made.close()
+
+    def _over(self, made: socket.socket, url: Url) -> http.client.HTTPConnection:
+        """Return an HTTP connection over a socket that is connected. Raises FetchError."""
+        connection: http.client.HTTPConnection
+        if isinstance(made, ssl.SSLSocket):
+            try:
+                made.do_handshake()
+            except ssl.SSLCertVerificationError as error:
+                raise FetchError(f"the certificate of {url.host} isn't trusted: {error.verify_message}") from error
+            connection = http.client.HTTPSConnection(url.host, url.port)
+        else:
+            connection = http.client.HTTPConnection(url.host, url.port)
+        connection.sock = made  # it connects no more by itself
+        return connection
 
     def _answer(self, connection: http.client.HTTPConnection, url: Url, most: int) -> bytes | Url:
         headers = {
@@ -203,7 +217,8 @@ class Fetcher:
                 raise FetchError("it was sent compressed, which wasn't asked for")
             return _body(response, most, self._most)
 
-    def _connected(self, url: Url) -> http.client.HTTPConnection:
+    def _connected(self, url: Url) -> socket.socket:
+        """Return a socket that is connected to a URL's host; over TLS it has yet to shake hands."""
         fault = ""
         for address in self._looked_up(url):
             try:
@@ -212,22 +227,9 @@ class Fetcher:
                 fault = _said(error)
                 continue
             made.settimeout(self._still)
-            try:
-                connection: http.client.HTTPConnection
-                if url.scheme == "https":
-                    made = self._tls().wrap_socket(made, server_hostname=url.host)
-                    connection = http.client.HTTPSConnection(url.host, url.port)
-                else:
-                    connection = http.client.HTTPConnection(url.host, url.port)
-            except ssl.SSLCertVerificationError as error:
-                made.close()
-                raise FetchError(f"the certificate of {url.host} isn't trusted: {error.verify_message}") from error
-            except OSError as error:
-                made.close()
-                fault = _said(error)
-                continue
-            connection.sock = made  # it connects no more by itself
-            return connection
+            if url.scheme == "http":
+                return made
+            return self._tls().wrap_socket(made, server_hostname=url.host, do_handshake_on_connect=False)
         raise _AgainError(f"no connection to {url.host}: {fault}")
 
     def _tls(self) -> ssl.SSLContext:
