@@ -229,3 +229,38 @@ def test_no_framework_is_imported_for_plain_records(tmp_path: Path) -> None:
     )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120)
     assert ended.stdout == "[]\n"
+
+
+def digests(dataset: Path) -> dict[str, bytes]:
+    found = {}
+    for shard in (dataset / "shards").iterdir():
+        table = pa.ipc.open_file(shard).read_all()
+        found.update(zip(table["__key__"].to_pylist(), table["__digest__"].to_pylist(), strict=True))
+    return found
+
+
+def test_the_same_photographs_by_folder_writer_and_hugging_face_have_the_same_digests(tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets")
+    paths = [tmp_path / "in" / name / f"{number}.jpg" for name in ("ant", "bee") for number in range(3)]
+    for number, path in enumerate(paths):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(encode(picture(number, 20, 16)))
+    toolkit.pack(tmp_path / "in", tmp_path / "folder")
+    names = [path.relative_to(tmp_path / "in").as_posix() for path in paths]
+    with toolkit.writer(tmp_path / "writer", columns={"image": "image", "label": "label"}) as w:
+        for name, path in zip(names, paths, strict=True):
+            w.add(image=path, label=path.parent.name, key=name)
+    features = datasets.Features(
+        {
+            "image": datasets.Image(),
+            "label": datasets.ClassLabel(names=["ant", "bee"]),
+            "name": datasets.Value("string"),
+        }
+    )
+    values = {"image": [str(path) for path in paths], "label": [0, 0, 0, 1, 1, 1], "name": names}
+    toolkit.pack(datasets.Dataset.from_dict(values, features=features), tmp_path / "hub", key="name")
+    expected = digests(tmp_path / "folder")
+    assert sorted(expected) == names
+    for name in ("writer", "hub"):
+        ds = toolkit.open(tmp_path / name)
+        assert (ds.classes, digests(tmp_path / name)) == (("ant", "bee"), expected), name
