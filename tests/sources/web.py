@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import ssl
 import threading
@@ -34,6 +35,7 @@ class Web:
     def __enter__(self) -> Web:
         self._server = socket.create_server(("127.0.0.1", 0))
         self.port = self._server.getsockname()[1]
+        self._connections: list[socket.socket] = []
         self._threads = [threading.Thread(target=self._serve, daemon=True)]
         self._threads[0].start()
         return self
@@ -41,6 +43,9 @@ class Web:
     def __exit__(self, *_: object) -> None:
         self._server.shutdown(socket.SHUT_RDWR)
         self._server.close()
+        for one in self._connections:  # some systems let a sender wait when nobody reads any more
+            with contextlib.suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
         for thread in self._threads:
             thread.join(20)
 
@@ -53,6 +58,7 @@ class Web:
                 connection, _ = self._server.accept()
             except OSError:
                 return
+            self._connections.append(connection)
             thread = threading.Thread(target=self._answer, args=(connection,), daemon=True)
             self._threads.append(thread)
             thread.start()
