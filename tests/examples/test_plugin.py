@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import struct
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -63,7 +64,11 @@ class TestLists(ListsContract):
 
 def write_rows(path: Path, rows: int, start: int = 0) -> None:
     path.parent.mkdir(exist_ok=True)
-    np.save(path, np.arange(start, start + 3 * rows, dtype=np.float32).reshape(rows, 3))
+    save_rows(path, np.arange(start, start + 3 * rows).reshape(rows, 3))
+
+
+def save_rows(path: Path, rows: np.ndarray[Any, np.dtype[Any]]) -> None:
+    path.write_bytes(b"ROWS" + struct.pack("<I", rows.shape[1]) + rows.astype("<f4").tobytes())
 
 
 @pytest.mark.usefixtures("installed")
@@ -72,33 +77,30 @@ class TestRows(SourceContract):
 
     def good(self, root: Path) -> Path:
         for name, rows in {"train-0": 12, "train-1": 5, "val-0": 6}.items():
-            write_rows(root / f"in/{name}.npy", rows)
+            write_rows(root / f"in/{name}.rows", rows)
         return root / "in"
 
     def bad(self, root: Path) -> Bad:
-        np.save(root / "x.npy", np.array([[1, 2], [3, np.nan], [5, 6]]))
-        return Bad(root / "x.npy", "x.npy", "x.npy#1")
+        save_rows(root / "x.rows", np.array([[1, 2], [3, np.nan], [5, 6]]))
+        return Bad(root / "x.rows", "x.rows", "x.rows#1")
 
     def test_files_that_are_none_of_it_are_named(self, tmp_path: Path) -> None:
-        write_rows(tmp_path / "in/a.npy", 4)
-        np.save(tmp_path / "in/b.npy", np.zeros((4, 2)))
-        with pytest.raises(SourceError, match=r"b\.npy' has rows of 2 float64, and '.*a\.npy' of 3 float32"):
+        write_rows(tmp_path / "in/a.rows", 4)
+        save_rows(tmp_path / "in/b.rows", np.zeros((4, 2)))
+        with pytest.raises(SourceError, match=r"b\.rows' has rows of 2 numbers, and '.*a\.rows' of 3: pack them apart"):
             self.source(tmp_path / "in").survey()
-        np.save(tmp_path / "in/b.npy", np.zeros(4))
-        with pytest.raises(SourceError, match=r"b\.npy' has the shape \(4,\) of float64: a file of rows"):
+        (tmp_path / "in/b.rows").write_bytes((tmp_path / "in/a.rows").read_bytes()[:-1])
+        with pytest.raises(SourceError, match=r"b\.rows' is no \.rows file, or ends within a row"):
             self.source(tmp_path / "in").survey()
-        (tmp_path / "in/b.npy").write_bytes((tmp_path / "in/a.npy").read_bytes()[:-1])
-        with pytest.raises(SourceError, match=r"b\.npy' is no NumPy file that can be read"):
-            self.source(tmp_path / "in").survey()
-        np.save(tmp_path / "in/b.npy", np.zeros((0, 3), np.float32))
-        assert self.source(tmp_path / "in").survey().skipped_names == {"empty": ("b.npy",)}
+        save_rows(tmp_path / "in/b.rows", np.zeros((0, 3)))
+        assert self.source(tmp_path / "in").survey().skipped_names == {"empty": ("b.rows",)}
 
     def test_a_value_that_is_too_large_is_rejected(self, tmp_path: Path) -> None:
-        write_rows(tmp_path / "in/a.npy", 4)
+        write_rows(tmp_path / "in/a.rows", 4)
         source = self.source(tmp_path / "in", max_value_bytes=11)
         survey = source.survey()
         (rows,) = source.read(survey, survey.slices[0])
-        assert [one.key for one in rows.rejects] == [f"a.npy#{i}" for i in range(4)]
+        assert [one.key for one in rows.rejects] == [f"a.rows#{i}" for i in range(4)]
 
 
 USE = """
@@ -182,10 +184,10 @@ def test_it_works_as_it_is_installed(program: Installed) -> None:
     assert "is not one of numpy, torch, jax, lists. Did you mean 'lists'?" in program.toolkit(
         "bench", "ds", "--output", "list", code=2
     )
-    write_rows(program.work / "in/train.npy", 5)
+    write_rows(program.work / "in/train.rows", 5)
     assert "the headers of files are read" in program.toolkit("pack", "in", "rows", "--dry-run")
     program.toolkit("pack", "in", "rows")
-    assert "is not one of imagefolder" in program.toolkit("pack", "in", "rows2", "--source-kind", "row", code=2)
+    assert "is not one of coco" in program.toolkit("pack", "in", "rows2", "--source-kind", "row", code=2)
     program.toolkit("pack", "in", "rows2", "--source-kind", "rows")
     (program.work / "pack.yaml").write_text("source: in\ndataset: rows3\nsource_kind: rows\n")
     assert '"source_kind": "rows"' in program.toolkit("config", "check", "pack.yaml")

@@ -1,4 +1,7 @@
-"""A source: toolkit pack FOLDER DATASET, where the folder holds NumPy files (.npy) whose rows are samples."""
+"""A source: toolkit pack FOLDER DATASET, where the folder holds .rows files, whose rows are samples.
+
+A .rows file is "ROWS", the number of columns as a little-endian uint32, and the rows as little-endian float32.
+"""
 
 from __future__ import annotations
 
@@ -23,27 +26,28 @@ from toolkit.storage.local import storage_errors
 
 __all__ = ["SPEC", "RowsSource", "RowsSpec"]
 
-_MAGIC = b"\x93NUMPY"
-_DTYPES = frozenset({"int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64"})
+_MAGIC = b"ROWS"
+_HEAD_BYTES = len(_MAGIC) + 4
+_NUMBER_BYTES = 4
 
 
 class RowsSpec(SourceSpec):
-    """NumPy files of numbers, a sample a row: a column "x" of lists."""
+    """.rows files, a sample a row: a column "x" of lists."""
 
     name = "rows"
-    title = "NumPy files of rows (.npy)"
-    sign = "NumPy files by content"
+    title = "files of rows (.rows)"
+    sign = ".rows files by content"
     survey_text = "the headers of files are read"
     accepts = COMMON
 
     def looks_like(self, path: str) -> bool:
-        """Tell whether the file begins as NumPy's do."""
+        """Tell whether the file begins as they do."""
         with storage_errors("read", path), open(path, "rb") as file:
             return file.read(len(_MAGIC)) == _MAGIC
 
     def is_named(self, name: str) -> bool:
         """Tell whether the file is called as they are."""
-        return name.lower().endswith(".npy")
+        return name.lower().endswith(".rows")
 
     def make(self, options: SourceOptions) -> Source:
         """Return what reads them."""
@@ -65,10 +69,10 @@ class RowsSource(Source):
         self._options = options
 
     def survey(self) -> Survey:
-        """Read the headers: all files have rows of one length and dtype."""
+        """Read the headers: all files have rows of one length."""
         skips = Skips(("empty", *FILE_REASONS))
         files = find_files(self._options, SPEC.is_named, SPEC.looks_like, skips)
-        arrays = {file.name: _loaded(file.path, "r") for file in files}
+        arrays = {file.name: _mapped(file.path) for file in files}
         full = [file for file in files if len(arrays[file.name])]
         for file in files:
             if file not in full:
@@ -78,12 +82,12 @@ class RowsSource(Source):
         first = arrays[full[0].name]
         for file in full:
             array = arrays[file.name]
-            if (array.dtype.name, array.shape[1]) != (first.dtype.name, first.shape[1]):
+            if array.shape[1] != first.shape[1]:
                 raise SourceError(
-                    f"{printable(file.path)!r} has rows of {array.shape[1]} {array.dtype.name}, and "
-                    f"{printable(full[0].path)!r} of {first.shape[1]} {first.dtype.name}: pack them apart"
+                    f"{printable(file.path)!r} has rows of {array.shape[1]} numbers, and "
+                    f"{printable(full[0].path)!r} of {first.shape[1]}: pack them apart"
                 )
-        dtype = pa.list_(pa.from_numpy_dtype(first.dtype.newbyteorder("=")), first.shape[1])
+        dtype = pa.list_(pa.float32(), first.shape[1])
         groups = group_by_split(full, self._options.split)
         return Survey(
             columns=(Column(name="x", kind=Kind.VALUE, arrow_type=str(dtype)),),
@@ -111,14 +115,13 @@ class RowsSource(Source):
         """Read a file; rows with a number that isn't finite are rejected."""
         path, name, state = part.payload  # type: ignore[misc]
         with storage_errors("read", path):
-            array = _loaded(path)
+            array = _mapped(path)
             check_unchanged(path, state, FileState.of(os.stat(path)))
-        array = array.astype(array.dtype.newbyteorder("="), copy=False)
         schema = rows_schema(survey)
         bytes_of_row = array.dtype.itemsize * array.shape[1]
         at_a_time = max(1, PIECE_BYTES // bytes_of_row)
         for start in range(0, len(array), at_a_time):
-            rows = array[start : start + at_a_time]
+            rows = array[start : start + at_a_time].astype(np.float32)
             keys = [f"{printable(name)}#{number}" for number in range(start, start + len(rows))]
             is_good = np.isfinite(rows).all(axis=1)
             reason = "a number of it isn't finite"
@@ -137,18 +140,17 @@ class RowsSource(Source):
         return part.source
 
 
-def _loaded(path: str, mmap_mode: Any = None) -> np.ndarray[Any, np.dtype[Any]]:
-    """Return the rows of a file. Raises SourceError: it has none, or is damaged."""
-    try:
-        array = np.load(path, mmap_mode=mmap_mode, allow_pickle=False)
-    except (ValueError, EOFError) as error:
-        raise SourceError(f"{printable(path)!r} is no NumPy file that can be read: {error}") from error
-    if array.ndim != 2 or not array.shape[1] or array.dtype.name not in _DTYPES:
-        raise SourceError(
-            f"{printable(path)!r} has the shape {array.shape} of {array.dtype.name}: a file of rows of numbers has two "
-            "axes"
-        )
-    return array
+def _mapped(path: str) -> np.ndarray[Any, np.dtype[Any]]:
+    """Return the rows of a file, mapped. Raises SourceError: it is none, or damaged."""
+    with storage_errors("read", path), open(path, "rb") as file:
+        head = file.read(_HEAD_BYTES)
+        size = os.fstat(file.fileno()).st_size - _HEAD_BYTES
+    columns = int.from_bytes(head[len(_MAGIC) :], "little")
+    if head[: len(_MAGIC)] != _MAGIC or not columns or size % (columns * _NUMBER_BYTES):
+        raise SourceError(f"{printable(path)!r} is no .rows file, or ends within a row: write it again")
+    if not size:
+        return np.zeros((0, columns), np.float32)
+    return np.memmap(path, "<f4", "r", _HEAD_BYTES, (size // (columns * _NUMBER_BYTES), columns))
 
 
 SPEC = RowsSpec()

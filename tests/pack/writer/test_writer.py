@@ -6,6 +6,7 @@ import io
 import json
 import multiprocessing
 import threading
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -387,8 +388,10 @@ def test_one_writer_at_a_time_and_one_thread(tmp_path: Path) -> None:
         thread.start()
         thread.join()
         assert "opened by another thread" in told[0]
-        child = multiprocessing.get_context("fork").Process(target=_add_in_child, args=(w, tmp_path / "told"))
-        child.start()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # JAX warns of forks, where another test has imported it
+            child = multiprocessing.get_context("fork").Process(target=_add_in_child, args=(w, tmp_path / "told"))
+            child.start()
         child.join()
         assert "opened in another process" in (tmp_path / "told").read_text()
         w.add(a=2)
