@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolkit.sources.urls import UrlError, address_fault, is_url, read_url
+from toolkit.sources.urls import UrlError, address_fault, is_url, origin_in, read_url
 
 
 @pytest.mark.parametrize(
@@ -103,3 +103,25 @@ def test_any_text_is_a_url_or_refused(text: str) -> None:
             assert url.target.startswith("/")
             assert url.host.isascii()
             assert "secret" not in url.shown + url.key or "secret" in text
+
+
+@pytest.mark.parametrize(
+    ("text", "origin"),
+    {
+        "x S3+y://me:secret@Host:1/x?secret": "s3+y://host",
+        "secret 1.http://a://b": "http://a",
+        "://a 1://b c://d": "c://d",
+        "http://[secret": "http://",
+        "a:/b": None,
+        "1://a": None,
+        "": None,
+    }.items(),
+)
+def test_an_origin_in_a_text(text: str, origin: str | None) -> None:
+    assert origin_in(text) == origin
+
+
+@pytest.mark.parametrize("text", ["a" * 1_000_000, "1://" * 250_000, "a" * 1_000_000 + " ://"])
+def test_a_long_text_takes_no_long_time(text: str) -> None:
+    # Half an hour, if each letter is where a search begins again.
+    assert origin_in(text) is None

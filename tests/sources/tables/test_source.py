@@ -127,6 +127,7 @@ REFUSED = {
     "http://[secret/a.jpg": (
         "http:// is a URL; only files are read, and with --fetch-urls what http and https URLs name"
     ),
+    "https:/me:secret@host/a.jpg": "it begins as a URL does, without the '//' behind the scheme",
     "//me:secret@host/a.jpg": "the path begins with '//'; paths are relative to the table's folder or --root",
     "data:image/png;base64,secret": "it is a data: URL; only files are read",
     "out.jpg": "'out.jpg' is a link that leads out of the folder; --follow-links allows it",

@@ -12,7 +12,6 @@ import re
 import stat
 from collections.abc import Sequence
 from hashlib import sha256
-from urllib.parse import urlsplit
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +20,7 @@ from numpy.typing import NDArray
 from toolkit._native.shards.files import READ_CHANGED, READ_GOOD, read_files
 from toolkit.format.arrays import bits_buffer
 from toolkit.sources.base import too_large
-from toolkit.sources.urls import UrlError, is_url, read_url
+from toolkit.sources.urls import UrlError, is_url, origin_in, read_url
 from toolkit.storage.files import storage_errors
 
 __all__ = [
@@ -45,7 +44,7 @@ GOOD, NO_PATH, MISSING, UNSAFE, OUTSIDE, NOT_REGULAR, DENIED, FETCH = range(8)
 """What came of a path: a file; there is none; nothing lies there; it is refused by its text, by a link, by what it is,
 or by the system; it is a URL to fetch."""
 
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_LOST_SLASHES = re.compile(r"\s*https?:.*[@?]", re.IGNORECASE | re.DOTALL)  # as normpath() writes a URL
 _DATA = re.compile(r"\s*data:[^/,]*/[^,]*,", re.IGNORECASE)
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 _ABSOLUTE = "the path {!r} is absolute; paths are relative to the table's folder or --root"
@@ -82,7 +81,7 @@ def key_of(text: bytes, *, fetches: bool) -> tuple[str, bool]:
             try:
                 return read_url(url).key, True
             except UrlError as error:
-                raise UnsafePathError(f"{_url(url)}: {error}") from error
+                raise UnsafePathError(f"{origin_in(url)}: {error}") from error
     return relative(text), False
 
 
@@ -98,10 +97,13 @@ def relative(text: bytes) -> str:
         raise UnsafePathError(f"the path is not valid UTF-8 at byte {error.start}") from error
     if "\0" in path:
         raise UnsafePathError("the path holds the character NUL")
-    if _URL.search(path):
+    origin = origin_in(path)
+    if origin is not None:
         raise UnsafePathError(
-            f"{_url(path)} is a URL; only files are read, and with --fetch-urls what http and https URLs name"
+            f"{origin} is a URL; only files are read, and with --fetch-urls what http and https URLs name"
         )
+    if _LOST_SLASHES.match(path):
+        raise UnsafePathError("it begins as a URL does, without the '//' behind the scheme")
     if _DATA.match(path):
         raise UnsafePathError("it is a data: URL; only files are read")
     if path.startswith("//"):  # "//user:password@host/photo.jpg" is a URL too
@@ -296,14 +298,3 @@ def _read_reason(status: int, path: str) -> str:
         with storage_errors("read", path):
             raise OSError(status, os.strerror(status))
     return _READ_REASONS[status]
-
-
-def _url(text: str) -> str:
-    """Return a URL's scheme and host: what stands before and behind them may be a secret."""
-    match = _URL.search(text)
-    try:
-        host = urlsplit(text[match.start() :]).hostname if match else None
-    except ValueError:
-        host = None
-    scheme = match[0].lower() if match else "://"
-    return f"{scheme}{host or ''}"

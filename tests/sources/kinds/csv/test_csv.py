@@ -199,6 +199,14 @@ def test_a_folder_of_kaggle(kaggle: Path, tmp_path: Path) -> None:
     assert test[1]["image"] == (kaggle / "test/e01.jpg").read_bytes()
 
 
+def test_rows_may_be_long(kaggle: Path, tmp_path: Path) -> None:
+    table = kaggle / "train.csv"
+    table.write_text(f"id,mask,age\nr00,{'1 2 ' * 100_000},0\n" + "".join(f"r0{i},{'1 ' * 70_000},0\n" for i in (1, 2)))
+    assert find_kind([str(kaggle)]) == "csv"
+    packed(kaggle, tmp_path / "ds")
+    assert [row["__key__"] for row in samples(tmp_path / "ds", "train")] == [f"train/r0{i}.jpg" for i in range(3)]
+
+
 def test_pictures_found_in_several_ways_are_an_error(kaggle: Path, tmp_path: Path) -> None:
     (kaggle / "small").mkdir()
     for i in range(5):

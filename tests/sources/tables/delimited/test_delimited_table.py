@@ -158,6 +158,8 @@ def test_other_encodings_are_read_when_they_are_said(path: Path, encoding: str) 
         (b",a\nx,1\n", "column 1 has no name, and isn't the rows' numbers"),
         (b"1.jpg,cat\n2.jpg,dog\n", "line 1: '1.jpg' looks like a value.*--field-names"),
         (b"5.1,3.5\n4.9,3.0\n", "looks like a value"),
+        (b"https://me:secret@host/a.jpg,1\n", "line 1: 'https://host/…' looks like a value"),
+        (b"n,https://host/a?sig=secret\n1,2\n", "line 1: 'https://host/…' looks like a value"),
         (b"\n\na,a\n", "line 3: 'a' names both"),
         (b"a,b\n" + b"x" * 200 + b",1\n", "line 2: a row of more than 100 bytes"),
     ],
@@ -166,6 +168,7 @@ def test_what_can_be_read_in_several_ways_is_refused(path: Path, content: bytes,
     with pytest.raises(SourceError, match=told) as caught:
         csv_table(path, content, most=100)
     assert str(path) in str(caught.value)
+    assert "secret" not in str(caught.value)
 
 
 def test_rows_of_another_width_are_rejected(path: Path) -> None:
@@ -207,6 +210,11 @@ def test_columns_that_pandas_calls_by_numbers(path: Path) -> None:
 
 def test_names_hold_any_characters(path: Path) -> None:
     assert rows(csv_table(path, b'"a\nb",c\x0bd\n1,2\n')) == [{"a\nb": 1, "c\x0bd": 2}]
+
+
+def test_names_may_be_long(path: Path) -> None:
+    name = "1" * 200_000 + "x"  # more than Python's csv takes, and many digits to look through
+    assert rows(csv_table(path, f'a,"{name}"\n1,2\n'.encode())) == [{"a": 1, name: 2}]
 
 
 def test_quotes_may_mean_nothing(path: Path) -> None:

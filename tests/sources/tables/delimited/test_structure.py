@@ -8,7 +8,9 @@ import random
 
 import numpy as np
 import pytest
+from delimited import CSV
 
+from toolkit.sources.tables.delimited.dialect import fields_of
 from toolkit.sources.tables.delimited.structure import find_rows
 
 
@@ -81,6 +83,11 @@ def test_any_text_is_read_as_python_reads_it_or_refused() -> None:
             continue
         read = list(csv.reader(io.StringIO(text, newline=""), strict=True))
         assert rows.widths.tolist() == [len(row) for row in read], text
+        starts = [0, *rows.ends.tolist()]
+        fields = [fields_of(text[i:j].encode(), CSV) for i, j in zip(starts, rows.ends.tolist(), strict=False)]
+        assert [row for row, width in zip(fields, rows.widths.tolist(), strict=True) if width] == list(
+            filter(None, read)
+        )
     assert 1000 < refused < 5000
 
 

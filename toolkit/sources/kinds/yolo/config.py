@@ -13,6 +13,7 @@ from toolkit.sources.classes import check_class_names
 from toolkit.sources.contents import UnfitError, text_of
 from toolkit.sources.names import printable
 from toolkit.sources.tables.listing import read_small
+from toolkit.sources.urls import origin_in
 
 __all__ = ["SPLITS", "Config", "looks_like_config", "read_config"]
 
@@ -20,7 +21,6 @@ SPLITS = ("train", "val", "test")
 _ENDINGS = (".yaml", ".yml")
 _MOST_BYTES = 256 * 1024  # PyYAML takes seconds for that
 _HEAD_BYTES = 64 * 1024
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _MOST_KEYPOINTS = 1000
 _TELLING = tuple(
     re.compile(rb"^(?:\xef\xbb\xbf)?" + key + rb"[ \t]*:", re.MULTILINE)
@@ -206,7 +206,7 @@ class _Reader:
         return shape[0], shape[1]
 
     def _check_local(self, key: str, text: str) -> None:
-        if _URL.search(text):  # which isn't told: it may hold a password
+        if origin_in(text) is not None:  # which isn't told: it may hold a password
             raise self._fault(key, "a URL; only files are read: download them, and give their folder")
 
     def _fault(self, key: str, what: str) -> SourceError:

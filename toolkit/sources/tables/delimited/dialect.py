@@ -5,8 +5,6 @@ Nothing is guessed: what looks as if it were written otherwise is an error that 
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,13 +14,14 @@ from toolkit.sources.images import IMAGE_EXTENSIONS
 from toolkit.sources.names import printable
 from toolkit.sources.options import SourceOptions
 from toolkit.sources.tables.stream import TextFile, check_encoding, place_of
+from toolkit.sources.urls import origin_in
 
 __all__ = ["NO_QUOTE", "Dialect", "check_names", "fields_of", "make_dialect"]
 
 NO_QUOTE = "none"
 _TAB = ("tab", "\\t")
 _OTHERS = (",", ";", "\t", "|")
-_NUMBER = re.compile(r"[+-]?[0-9]*[.,]?[0-9]+(?:[eE][+-]?[0-9]+)?")
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:[.,][0-9]+)?|[.,][0-9]+)(?:[eE][+-]?[0-9]+)?")
 _WORDS = {"\t": "tab", ",": "','", ";": "';'", "|": "'|'"}
 _SHOWN = 40
 
@@ -70,11 +69,29 @@ def make_dialect(options: SourceOptions, default: str) -> Dialect:
 
 
 def fields_of(row: bytes, dialect: Dialect) -> list[str]:
-    """Return the fields of one whole row that find_rows() found nothing wrong with."""
-    quoting = {"quotechar": dialect.quote} if dialect.quote else {"quoting": csv.QUOTE_NONE}
-    # Not splitlines(), which ends lines at other characters too.
-    text = io.StringIO(row.decode().removesuffix("\n").removesuffix("\r"), newline="")
-    return next(csv.reader(text, delimiter=dialect.delimiter, strict=True, **quoting))
+    """Return the fields of one whole row that find_rows() found nothing wrong with.
+
+    Not by Python's csv, which has a limit for fields that is one for the whole process.
+    """
+    text = row.decode().removesuffix("\n").removesuffix("\r")
+    delimiter, quote = dialect.delimiter, dialect.quote
+    if quote is None:
+        return text.split(delimiter)
+    fields, at = [], 0
+    while True:
+        if text.startswith(quote, at):
+            end = text.index(quote, at + 1)
+            while text.startswith(quote, end + 1):  # two are one inside
+                end = text.index(quote, end + 2)
+            fields.append(text[at + 1 : end].replace(quote * 2, quote))
+            end += 1
+        else:
+            end = text.find(delimiter, at)
+            end = len(text) if end < 0 else end
+            fields.append(text[at:end])
+        if end == len(text):
+            return fields
+        at = end + 1
 
 
 def check_names(text: TextFile, names: Sequence[str], line: int, row: bytes, dialect: Dialect) -> None:
@@ -118,7 +135,7 @@ def _check_delimiter(place: str, row: bytes, dialect: Dialect) -> None:
 
 
 def _check_header(place: str, names: Sequence[str]) -> None:
-    told = [name for name in names if name.lower().endswith(IMAGE_EXTENSIONS)]
+    told = [name for name in names if name.lower().endswith(IMAGE_EXTENSIONS) or _has_secret(name)]
     numbers = [name for name in names if _NUMBER.fullmatch(name)]
     # pandas calls the columns of an array 0, 1, 2, …
     if told or (len(numbers) == len(names) and list(names) != [str(i) for i in range(len(names))]):
@@ -132,5 +149,12 @@ def _instead(flag: str) -> str:
     return ", or tab" if flag == "--delimiter" else f", or {NO_QUOTE} where quotes mean nothing"
 
 
+def _has_secret(name: str) -> bool:
+    """Tell whether a text is a URL with a query or a user part."""
+    return ("?" in name or "@" in name) and origin_in(name) is not None
+
+
 def _short(name: str) -> str:
+    if _has_secret(name):
+        name = f"{origin_in(name)}/…"
     return repr(printable(name if len(name) <= _SHOWN else f"{name[:_SHOWN]}…"))
