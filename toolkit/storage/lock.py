@@ -47,6 +47,7 @@ class FolderLock:
             with contextlib.suppress(OSError):  # the folders behind one that stays are what leads there
                 for folder in reversed(self._made):
                     os.rmdir(folder)
+        fcntl.flock(self._fd, fcntl.LOCK_UN)  # a process that was forked meanwhile has the descriptor too
         os.close(self._fd)
 
     def _make(self) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import multiprocessing
+import os
 import threading
 import warnings
 from collections.abc import Mapping
@@ -404,3 +406,45 @@ def _add_in_child(w: toolkit.Writer, told: Path) -> None:
     except UsageError as error:
         told.write_text(str(error))
     w.__exit__(None, None, None)
+
+
+def test_an_error_that_the_block_catches_commits_nothing(tmp_path: Path) -> None:
+    columns = {"number": "int64", "label": "label"}
+    told = []
+    with pytest.raises(RejectsError, match=r"20000 \(record 20000\): column 'label': 'dog' is none of the 1 classes"):
+        with toolkit.writer(tmp_path / "ds", columns=columns, classes=["cat"], jobs=1) as w:
+            for number in range(40_000):
+                try:
+                    w.add(number=number, label="dog" if number == 20_000 else "cat")
+                except RejectsError as error:
+                    told.append(error)
+                except UsageError as error:
+                    assert "this writer failed" in str(error)
+                    assert error.__cause__ is told[0]
+                    break
+    assert len(told) == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_interrupt_that_the_block_catches_commits_nothing(tmp_path: Path) -> None:
+    class Interrupting(os.PathLike[str]):
+        def __fspath__(self) -> str:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), toolkit.writer(tmp_path / "ds", columns={"a": "image"}) as w:
+        w.add(a=photo(0))
+        with contextlib.suppress(KeyboardInterrupt):
+            w.add(a=Interrupting())
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_process_forked_inside_the_block_keeps_no_lock(tmp_path: Path) -> None:
+    ended = multiprocessing.get_context("fork").Event()
+    with toolkit.writer(tmp_path / "ds", columns={"a": "int64"}) as w:
+        child = multiprocessing.get_context("fork").Process(target=ended.wait, args=(60,))
+        child.start()
+        w.add(a=2)
+    write(tmp_path / "ds", {"a": 3}, on_existing="append")
+    ended.set()
+    child.join()
+    assert [row["a"] for row in rows(tmp_path / "ds")] == [2, 3]

@@ -36,8 +36,12 @@ class Flow(Generic[_In, _Out]):
     def put(self, piece: _In) -> None:
         """Hand on a piece; wait when there are enough already."""
         self._room.acquire()
-        self._check()
-        self._made.put(self._pool.submit(self._make, piece))
+        try:
+            self._check()
+            self._made.put(self._pool.submit(self._make, piece))
+        except BaseException:
+            self._room.release()
+            raise
 
     def check(self) -> None:
         """Raise what went wrong."""
@@ -62,8 +66,8 @@ class Flow(Generic[_In, _Out]):
         if not self._ended:
             self._ended = True
             self._made.put(None)
-            self._thread.join()
-            self._pool.shutdown()
+        self._thread.join()  # also when an interrupt ended the wait of close()
+        self._pool.shutdown()
 
     def _run(self) -> None:
         while (future := self._made.get()) is not None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from toolkit.errors import ExistsError, SourceError, StorageError, ToolkitError, UsageError
+from toolkit.errors import ExistsError, SourceError, StorageError, UsageError
 from toolkit.format.commit import Transaction
 from toolkit.format.contents import read_classes
 from toolkit.format.pin import resolve
@@ -249,7 +249,7 @@ class Session:
         try:
             if self._running is not None:
                 if kept:
-                    with contextlib.suppress(ToolkitError):  # what failed was told, and nothing is to be committed
+                    with contextlib.suppress(Exception):  # what failed was told, and nothing is to be committed
                         self._running.collector.flush()
                         self._running.flow.close()
                 self._running.flow.abort()

@@ -55,6 +55,7 @@ class Writer:
         self._part = part
         self._session: Session | None = None
         self._collector: Collector | None = None
+        self._failure: BaseException | None = None
         self._process = os.getpid()
         self._thread = threading.get_ident()
         self._is_ended = False
@@ -81,6 +82,8 @@ class Writer:
             return
         try:
             if error is None:
+                if self._failure is not None:  # the block caught it, and the record isn't packed
+                    raise self._failure
                 assert self._session is not None
                 if self._part is None:
                     self.result = self._session.finish()
@@ -114,6 +117,8 @@ class Writer:
     ) -> None:
         """Add a record; what is given may be changed afterwards.
 
+        An error ends the writer, also if it is caught: the end of the block raises it again, and commits nothing.
+
         Args:
             record: Column -> value. Another way to give them, for columns called key or split.
             key: The sample's key, unique in the dataset; the number of the record if not given.
@@ -134,9 +139,19 @@ class Writer:
             self._refuse_others()
         if split is not None and type(split) is not str:
             raise UsageError(f"split: {expected('a name as text', split).message}")
-        if self._collector is None:
-            self._collector = self._begun(values)
-        self._collector.add(values, key, split)
+        if self._failure is not None:
+            raise UsageError(
+                "this writer failed, and takes no more records: let the first error end the block, which commits "
+                "nothing; max_rejects= leaves records out"
+            ) from self._failure
+        try:
+            if self._collector is None:
+                self._collector = self._begun(values)
+            self._collector.add(values, key, split)
+        except BaseException as error:
+            if self._session is not None and not self._session.is_whole:
+                self._failure = error
+            raise
 
     def _refuse_others(self) -> None:
         if os.getpid() != self._process:
