@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from datetime import date, datetime, time, timedelta
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ __all__ = ["fitting", "type_name"]
 
 _LISTS = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
 _SHOWN = (bool, int, float, str, bytes)
+_TIMES = (date, time, timedelta)  # a datetime is a date
+_MICROSECONDS = {"s": 1_000_000, "ms": 1000, "us": 1, "ns": 1}
 
 
 def fitting(value: Any, dtype: pa.DataType) -> Any:
@@ -27,6 +30,8 @@ def fitting(value: Any, dtype: pa.DataType) -> Any:
     if pa.types.is_struct(dtype):
         return _struct(value, dtype)
     if any(is_list(dtype) for is_list in _LISTS):
+        if isinstance(value, np.ma.MaskedArray):
+            raise UnfitError("a masked array can't be stored: .tolist() gives None for what is masked")
         if isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype.kind in "iufb":
             return _numbers(value, dtype.value_type)
         if type(value).__module__.partition(".")[0] == "torch":
@@ -39,6 +44,8 @@ def fitting(value: Any, dtype: pa.DataType) -> Any:
     if isinstance(value, np.generic):
         value = value.item()
     _check_plain(value, dtype)
+    if isinstance(value, _TIMES):
+        _check_time(value, dtype)
     return value
 
 
@@ -82,6 +89,22 @@ def _time(value: Any, dtype: pa.DataType) -> Any:
     if not np.isnat(value) and exact.astype(value.dtype) != value:
         raise UnfitError(f"{value} is no whole number of {unit}, as {dtype} has")
     return exact
+
+
+def _check_time(value: date | time | timedelta, dtype: pa.DataType) -> None:
+    """Refuse what Arrow would cut off: parts of a unit, the time of a day, and a time zone."""
+    if isinstance(value, datetime) and (pa.types.is_date32(dtype) or pa.types.is_date64(dtype)):
+        raise UnfitError(f"{value} is a date with a time, and no {dtype}: give its .date()")
+    unit = getattr(dtype, "unit", None)
+    if unit in _MICROSECONDS:
+        part = value.microseconds if isinstance(value, timedelta) else getattr(value, "microsecond", 0)
+        if part % _MICROSECONDS[unit] or (unit != "ns" and getattr(value, "nanosecond", 0)):  # pandas has nanoseconds
+            raise UnfitError(f"{value} is no whole number of {unit}, as {dtype} has")
+    zone, has_zone = getattr(dtype, "tz", None), getattr(value, "tzinfo", None) is not None
+    if has_zone and zone is None:
+        raise UnfitError(f"{value} has a time zone, and {dtype} has none")
+    if zone is not None and not has_zone:
+        raise UnfitError(f"{value} has no time zone, and {dtype} has one: say which it is in")
 
 
 def _check_plain(value: Any, dtype: pa.DataType) -> None:

@@ -189,6 +189,8 @@ class _Tensors(_Lengths):
         try:
             if not isinstance(value, np.ndarray | np.generic):
                 value = value.detach().cpu().numpy()
+            if isinstance(value, np.ma.MaskedArray):
+                raise UnfitError("a masked array can't be stored: .filled() says what stands for what is masked")
             array = np.asarray(value, order="C")
             if array.nbytes > self._most:
                 raise UnfitError(too_large(array.nbytes, self._most))
