@@ -35,8 +35,8 @@ def fitting(value: Any, dtype: pa.DataType) -> Any:
         if isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype.kind in "iufb":
             return _numbers(value, dtype.value_type)
         if type(value).__module__.partition(".")[0] == "torch":
-            return fitting(value.detach().cpu().numpy(), dtype)
-        if not isinstance(value, list | tuple | np.ndarray) or np.shape(value) == ():
+            return fitting(_of_torch(value), dtype)
+        if not isinstance(value, list | tuple | np.ndarray) or (isinstance(value, np.ndarray) and not value.ndim):
             raise _unfit(value, dtype)
         return [fitting(one, dtype.value_type) for one in value]
     if isinstance(value, np.datetime64 | np.timedelta64):
@@ -47,6 +47,13 @@ def fitting(value: Any, dtype: pa.DataType) -> Any:
     if isinstance(value, _TIMES):
         _check_time(value, dtype)
     return value
+
+
+def _of_torch(tensor: Any) -> Any:
+    try:
+        return tensor.detach().cpu().numpy()
+    except (AttributeError, TypeError, RuntimeError) as error:  # such as bfloat16, which NumPy hasn't
+        raise UnfitError(f"no array that NumPy has: {error}") from error
 
 
 def type_name(value: object) -> str:
@@ -121,6 +128,13 @@ def _check_plain(value: Any, dtype: pa.DataType) -> None:
         fits = isinstance(value, str)
     elif dtype in (pa.binary(), pa.large_binary()) or pa.types.is_fixed_size_binary(dtype):
         fits = isinstance(value, bytes | bytearray | memoryview)
+    elif pa.types.is_timestamp(dtype) or pa.types.is_duration(dtype):
+        of = timedelta if pa.types.is_duration(dtype) else datetime
+        fits = isinstance(value, of) or type(value) is int  # so many of its units
+    elif pa.types.is_time(dtype):
+        fits = isinstance(value, time)
+    elif pa.types.is_date(dtype):
+        fits = isinstance(value, date)
     else:
         fits = not isinstance(value, bool | float)
     if not fits:
