@@ -1,5 +1,6 @@
 # make demo      photographs -> pack -> verify -> bench -> train, from nothing
 # make test      every test
+# make matrices  every kill, failure and flip of which make test takes a part
 # make fuzz      made-up inputs, SECONDS=60 for each target; TARGETS="jpeg kernels" for some of them; SEED=0 for the
 #                same inputs each time
 # make sanitize  native code under ASan, UBSan and TSan
@@ -10,7 +11,7 @@ SECONDS := 60
 JOBS := 2
 SEED :=
 
-.PHONY: setup demo test lint fuzz sanitize clean
+.PHONY: setup demo test matrices lint fuzz sanitize clean
 
 setup:
 	@scripts/setup.sh
@@ -20,6 +21,9 @@ demo: setup
 
 test: setup
 	@$(BIN)/python -m pytest -n 2 --dist loadscope
+
+matrices: setup
+	@TOOLKIT_EVERY_CASE=1 $(BIN)/python -m pytest -n 2 --dist loadscope $$(grep -rl '^from matrix import' tests)
 
 lint: setup
 	@$(BIN)/ruff check .

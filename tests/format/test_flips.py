@@ -18,6 +18,7 @@ from format.pure_arrow import Damaged
 from format.pure_reader import PureReader
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from matrix import some_of
 from PIL import Image
 
 import toolkit
@@ -289,14 +290,14 @@ def test_every_byte_of_shard_tables(small: Path) -> None:
     good = values(small)
     for name, rows in zip(tables_of(small)[1], (range(8), range(8, 9)), strict=True):
         flipper = Flipper(small / "tables" / f"{name}.arrow")
-        for place in range(len(flipper.good)):
+        for place in some_of(range(len(flipper.good))):
             flipper.at(place)
             ds = toolkit.open(small)
             with pytest.raises(CorruptTableError, match=f"{name}.arrow has sha256 .* not its name"):
                 ds[rows[0]]
             with pytest.raises(Damaged, match=rf"^table: tables/{name}\.arrow has another sha256"):
                 PureReader(small).row("train", rows[0])
-            if place % 50 == 0:
+            if place % 150 == 0:
                 assert values(small) == [None if row in rows else value for row, value in enumerate(good)]
         for full in (False, True):
             with pytest.raises(IntegrityError, match=name):
