@@ -110,6 +110,16 @@ def test_document_types_are_refused_unread(kind: str, encoding: str) -> None:
     assert told.lower() == "<!doctype in it: xml with a document type or entities is not read"
 
 
+@pytest.mark.parametrize(
+    "head", [f"<!DOCTYPE a [{LAUGHS}]>", '<?xml version="1.0" encoding="utf-16"?><!DOCTYPE a>', ""]
+)
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le"])
+def test_wide_text_without_a_mark_is_refused_unread(head: str, encoding: str) -> None:
+    # Each byte of it is UTF-8, so nothing is found in it; expat tells it by itself, and expands what it holds.
+    data = annotation(thing("&l1;" if "l1" in head else "a"), head=head).encode(encoding)
+    assert fault(data) == "it holds the character NUL: save it as UTF-8"
+
+
 def test_entities_without_a_document_type() -> None:
     assert "undefined entity" in fault(annotation(thing("&x;")))
     assert read_annotation(annotation(thing("a&amp;b &#x72d7;")).encode()).things[0].name == "a&b 狗"
@@ -119,7 +129,7 @@ def test_entities_without_a_document_type() -> None:
     ("text", "told"),
     [
         ("", "no element found: line 1, column 0"),
-        ("\0" * 100, "not well-formed"),
+        ("\0" * 100, "character NUL"),
         ("<annotation>", "no element found"),
         ("<annotation></object></annotation>", "mismatched tag: line 1, column 14"),
         ("<annotation/><annotation/>", "junk after document element"),

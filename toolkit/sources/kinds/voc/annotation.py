@@ -112,6 +112,8 @@ def _text(data: bytes) -> str:
         text = data.decode(encoding)
     except UnicodeDecodeError as error:
         raise UnfitError(f"not {encoding} text at byte {error.start}") from error
+    if "\0" in text:  # UTF-16 without a mark, which expat reads as such whatever it is told
+        raise UnfitError("it holds the character NUL: save it as UTF-8")
     found = _DOCUMENT_TYPE.search(text)
     if found:
         raise UnfitError(f"{found[0]} in it: XML with a document type or entities is not read")
