@@ -26,6 +26,7 @@ class StoredArray(ABC):
         shape: Its shape; the first index is the row.
         band_rows: How many rows are best read together.
         more_row_bytes: What a row takes besides, about, where its values differ in length.
+        cache_bytes: What its library keeps in memory while it is read.
         is_one_pass: It is read from its first row on, and anywhere else only by reading what lies before.
     """
 
@@ -36,6 +37,7 @@ class StoredArray(ABC):
     shape: tuple[int, ...]
     band_rows: int = 1
     more_row_bytes: int = 0
+    cache_bytes: int = 0
     is_one_pass: bool = False
 
     @property

@@ -29,6 +29,7 @@ __all__ = ["ArrayTable", "make_table", "shown"]
 
 _MOST_ROWS = 4096  # of a batch: what is made of it is a few times as large
 _MOST_PIECE_ROWS = 1 << 16
+_WORKING_ROWS = 8  # rows that there are copies of
 _LABELS = ("label", "labels", "y", "target", "targets")
 
 
@@ -96,6 +97,11 @@ class ArrayTable(Table):
     def narrowed(self, fields: Sequence[str]) -> ArrayTable:
         """Return the table of these fields alone: arrays that aren't read cost nothing."""
         return ArrayTable(self.file, _with_fields(self._members, fields), self.facts)
+
+    @property
+    def working_bytes(self) -> int:
+        """What reading takes in memory, at the most and about, besides a few pieces."""
+        return _WORKING_ROWS * _row_bytes(self._members) + sum(array.cache_bytes for array, _ in self._members)
 
     def _states(self) -> Mapping[str, FileState]:
         return {array.path: array.state for array, _ in self._members}

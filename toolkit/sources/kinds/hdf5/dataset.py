@@ -42,27 +42,39 @@ _TEXTS = (None, Kind.TEXT, Kind.JSON, Kind.LABEL)
 
 
 class Hdf5Array(StoredArray):
-    """A dataset. Its `name` is its path in the file, or that of a link to it; it has so many `attributes`."""
+    """A dataset.
 
-    def __init__(self, name: str, path: str, state: FileState, place: str, dataset: Any) -> None:
-        """`place` is where it lies in the file, behind no link; `dataset` is open, and isn't kept."""
+    Attributes:
+        name: Its path in the file, or that of a link to it.
+        place: Where it lies in the file, behind no link.
+        attributes: How many attributes it has.
+    """
+
+    def __init__(
+        self, name: str, path: str, state: FileState, place: str, dtype: np.dtype[Any], shape: tuple[int, ...]
+    ) -> None:
         self.name = name
         self.path = path
         self.state = state
-        self.dtype = dataset.dtype
-        self.shape = tuple(dataset.shape or ())
-        self.attributes = len(dataset.attrs)
-        self._place = place
-        self._cache_bytes = 0
-        self._varies = self.dtype.hasobject
-        if dataset.chunks is not None and self.shape:
-            beside = [-(-side // chunk) * chunk for side, chunk in zip(self.shape[1:], dataset.chunks[1:], strict=True)]
-            row = math.prod(beside) * self.dtype.itemsize
-            self._cache_bytes = min(_MOST_CHUNK_BYTES, dataset.chunks[0] * row)
+        self.place = place
+        self.dtype = dtype
+        self.shape = shape
+        self.attributes = 0
+        if dtype.hasobject and shape:
+            self.more_row_bytes = state.size // max(1, shape[0])  # no more than all of it
+
+    @classmethod
+    def of(cls, name: str, path: str, state: FileState, place: str, dataset: Any) -> Hdf5Array:
+        """Return what an open dataset is; it isn't kept."""
+        made = cls(name, path, state, place, dataset.dtype, tuple(dataset.shape or ()))
+        made.attributes = len(dataset.attrs)
+        if dataset.chunks is not None and made.shape:
+            beside = [-(-side // chunk) * chunk for side, chunk in zip(made.shape[1:], dataset.chunks[1:], strict=True)]
+            row = math.prod(beside) * made.dtype.itemsize
+            made.cache_bytes = min(_MOST_CHUNK_BYTES, dataset.chunks[0] * row)
             if dataset.chunks[0] * row <= _MOST_BAND_BYTES:
-                self.band_rows = min(dataset.chunks[0], max(1, self.shape[0]))
-        if self._varies and self.shape:
-            self.more_row_bytes = state.size // max(1, self.shape[0])  # no more than all of it
+                made.band_rows = min(dataset.chunks[0], max(1, made.shape[0]))
+        return made
 
     def blocks(self, first: int, stop: int, step: int) -> AbstractContextManager[Iterator[NDArray[Any]]]:
         """Read rows; the file is open until the block ends."""
@@ -70,13 +82,13 @@ class Hdf5Array(StoredArray):
 
     def _blocks(self, first: int, stop: int, step: int) -> Generator[NDArray[Any], None, None]:
         where = f"array {self.name!r} of {printable(self.path)!r}"
-        with opened(self.path, self.state, self._cache_bytes) as file:
+        with opened(self.path, self.state, self.cache_bytes) as file:
             with hdf5_errors(where):
-                dataset = file[self._place]
+                dataset = file[self.place]
             while first < stop:
                 rows = min(step, stop - first)
                 with hdf5_errors(where):
-                    block = self._some(dataset, first, rows) if self._varies else dataset[first : first + rows]
+                    block = self._some(dataset, first, rows) if self.dtype.hasobject else dataset[first : first + rows]
                 yield block
                 first += len(block)
 
@@ -143,7 +155,7 @@ def read_dataset(name: str, path: str, state: FileState, place: str, dataset: An
                 "Write a copy with each array transposed, or name the arrays to pack with --columns"
             )
         _check_filters(where, dataset)
-        array = Hdf5Array(name, path, state, place, dataset)
+        array = Hdf5Array.of(name, path, state, place, dataset)
         if not array.shape:
             return array
         size = dataset.id.get_type().get_size()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from toolkit.errors import SourceError
@@ -10,9 +12,8 @@ from toolkit.sources.kinds.hdf5.dataset import Hdf5Array, read_dataset
 from toolkit.sources.kinds.hdf5.opened import h5py_module, hdf5_errors, opened, state_of
 from toolkit.sources.names import is_utf8, printable
 from toolkit.sources.options import SourceOptions
-from toolkit.sources.skips import Skips
 
-__all__ = ["arrays_in"]
+__all__ = ["Found", "arrays_in"]
 
 _MOST_OBJECTS = 10_000
 _MOST_ARRAYS = 1000
@@ -20,10 +21,25 @@ _MOST_DEPTH = 32
 _MOST_LINKS = 16  # one behind the other
 
 
-def arrays_in(path: str, options: SourceOptions, skips: Skips) -> tuple[list[Hdf5Array], Names]:
-    """Return the datasets of a file that are wanted, sorted by name, and the names of all.
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a file holds.
 
-    Attributes are counted and left out.
+    Attributes:
+        arrays: The datasets that are wanted, sorted by name.
+        names: The names of all datasets, and of the links to some.
+        links: The names of links to groups.
+        attributes: How many attributes groups have, and the datasets that are wanted.
+    """
+
+    arrays: list[Hdf5Array]
+    names: list[str]
+    links: list[str]
+    attributes: int
+
+
+def arrays_in(path: str, options: SourceOptions, alive: Callable[[], None] = lambda: None) -> Found:
+    """Return what a file holds. `alive` is called again and again meanwhile.
 
     Raises:
         SourceError: The file is damaged; a dataset, or a link, leads to other files.
@@ -32,11 +48,12 @@ def arrays_in(path: str, options: SourceOptions, skips: Skips) -> tuple[list[Hdf
     state = state_of(path)
     shown = repr(printable(path))
     with opened(path, state) as file, hdf5_errors(shown):
-        walk = _Walk(file, shown, skips)
+        walk = _Walk(file, shown, alive)
         walk.below(file, "", 0)
-        walk.drop_links_to_groups()
-        names = Names((*walk.datasets, *walk.links), options)
-        chosen = sorted(name for name in (*walk.datasets, *walk.links) if names.is_wanted(name))
+        to_groups = walk.drop_links_to_groups()
+        all_names = [*walk.datasets, *walk.links]
+        names = Names(all_names, options)
+        chosen = sorted(name for name in all_names if names.is_wanted(name))
         if len(chosen) > _MOST_ARRAYS:
             raise SourceError(
                 f"{shown} has {len(chosen)} datasets, and {_MOST_ARRAYS} at the most become columns: rows are the "
@@ -44,10 +61,11 @@ def arrays_in(path: str, options: SourceOptions, skips: Skips) -> tuple[list[Hdf
                 "--columns"
             )
         places = {name: f"/{name}" if name in walk.datasets else walk.resolved(name) for name in chosen}
-        found = [read_dataset(name, path, state, place, file[place]) for name, place in places.items()]
-    for array in found:
-        skips.count("attributes", array.attributes)
-    return found, names
+        arrays = []
+        for name, place in places.items():
+            alive()
+            arrays.append(read_dataset(name, path, state, place, file[place]))
+    return Found(arrays, all_names, to_groups, walk.attributes + sum(array.attributes for array in arrays))
 
 
 class _Walk:
@@ -56,15 +74,17 @@ class _Walk:
     Attributes:
         datasets: Names of the datasets that are there by hard links.
         links: Names of other links.
+        attributes: How many groups have.
     """
 
-    def __init__(self, file: Any, shown: str, skips: Skips) -> None:
+    def __init__(self, file: Any, shown: str, alive: Callable[[], None]) -> None:
         self.datasets: set[str] = set()
         self.links: set[str] = set()
+        self.attributes = 0
         self._h5py = h5py_module()
         self._file = file
         self._shown = shown
-        self._skips = skips
+        self._alive = alive
         self._groups: set[int] = set()
         self._left = _MOST_OBJECTS
 
@@ -76,8 +96,9 @@ class _Walk:
         self._groups.add(address)
         if depth > _MOST_DEPTH:
             raise SourceError(f"{self._shown}: groups lie more than {_MOST_DEPTH} deep in each other")
-        self._skips.count("attributes", len(group.attrs))
+        self.attributes += len(group.attrs)
         for key in sorted(group):
+            self._alive()
             self._left -= 1
             if self._left < 0:
                 raise SourceError(f"{self._shown} has more than {_MOST_OBJECTS:,} groups and datasets: not a table")
@@ -93,16 +114,19 @@ class _Walk:
             elif kind is self._h5py.Dataset:
                 self.datasets.add(name)
 
-    def drop_links_to_groups(self) -> None:
-        """Count the links that lead to groups of the file: datasets in those are found where they lie."""
+    def drop_links_to_groups(self) -> list[str]:
+        """Return the links that lead to groups of the file: datasets in those are found where they lie."""
+        dropped = []
         for name in sorted(self.links):
+            self._alive()
             try:
                 place = self.resolved(name)
             except SourceError:  # told where it is asked for
                 continue
             if self._file.get(place, getclass=True) is not self._h5py.Dataset:
                 self.links.remove(name)
-                self._skips.add("links", name)
+                dropped.append(name)
+        return dropped
 
     def resolved(self, name: str) -> str:
         """Return where a link leads within the file. Raises SourceError: it leads out of it, or nowhere."""
