@@ -1,4 +1,4 @@
-"""Write tests/golden/hdf5: a file of every type that HDF5 has columns for, and what h5py reads of it.
+"""Write tests/golden/hdf5: a file of every type that HDF5 has columns for, and what h5py reads of it; damaged files.
 
     python tests/golden/make_hdf5.py
 
@@ -7,6 +7,7 @@ Written with h5py 3.16.0 over HDF5 2.0.0.
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -73,8 +74,26 @@ def values(path: Path) -> dict[str, Any]:
         return found
 
 
+def write_damaged(folder: Path) -> None:
+    """Write files with one changed byte: HDF5 2.0.0 crashes when it reads one, and never comes back from the other."""
+    whole = folder / "whole.h5"
+    with h5py.File(whole, "w", libver="earliest") as file:
+        file.create_dataset("a", data=np.arange(60).reshape(20, 3), chunks=(5, 3), compression="gzip")
+        file.create_dataset("t", data=["ab", "c"] * 10, dtype=h5py.string_dtype())
+        lists = file.create_dataset("v", (20,), h5py.vlen_dtype("i4"))
+        for i in range(20):
+            lists[i] = np.arange(i % 5)
+    data = whole.read_bytes()
+    whole.unlink()
+    for name, at, value in (("crash", 6121, 9), ("hang", 9032, 20)):
+        damaged = bytearray(data)
+        damaged[at] = value
+        (folder / f"{name}.h5.gz").write_bytes(gzip.compress(damaged, mtime=0))
+
+
 if __name__ == "__main__":
     FOLDER.mkdir(exist_ok=True)
     write(FOLDER / "types.h5")
     text = json.dumps(values(FOLDER / "types.h5"), indent=None, sort_keys=True)
     (FOLDER / "types.json").write_text(text.replace('], "', '],\n"') + "\n")
+    write_damaged(FOLDER)

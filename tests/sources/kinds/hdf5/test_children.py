@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import gzip
 import os
 import pickle
 import signal
@@ -122,6 +123,20 @@ def test_a_process_that_says_nothing_is_ended(
     with pytest.raises(SourceError, match=f"{path}.*nothing came of it for 0 s, so reading it was given up"):
         table(path)
     assert [is_over(process) for process in started] == [True]
+
+
+@pytest.mark.parametrize("name", ["crash", "hang"])
+def test_files_that_crash_or_hang_the_library_are_errors(
+    tmp_path: Path, name: str, started: list[subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # How HDF5 2.0.0 takes them; another version may say that they are damaged.
+    monkeypatch.setattr(children_module, "_PATIENCE_S", 2.0)
+    damaged = tmp_path / "a.h5"
+    damaged.write_bytes(gzip.decompress((GOLDEN / f"{name}.h5.gz").read_bytes()))
+    with pytest.raises(SourceError, match=f"{damaged}.*(damaged|can't be read)"):
+        list(table(damaged).read(["a", "t", "v"], 0, 1))
+    gc.collect()
+    assert all(map(is_over, started))
 
 
 def test_a_crash_while_rows_are_read_is_told(path: Path, started: list[subprocess.Popen[bytes]]) -> None:
