@@ -249,6 +249,7 @@ WRONG: list[tuple[str, Any, str]] = [
     ("image", None, "column 'image': there is no value"),
     ("label", 1.5, "column 'label': a value of type float is neither"),
     ("label", 2, "2 is no id of 2 classes"),
+    ("label", np.timedelta64(1, "s"), "a value of type timedelta64 is neither"),
     ("label", "cta", "'cta' is none of the 2 classes. Did you mean 'cat'?"),
     ("text", b"x", "is no text"),
     ("text", "\ud800", "column 'text': it has half of a surrogate pair"),
@@ -258,6 +259,7 @@ WRONG: list[tuple[str, Any, str]] = [
     ("int8", 128, "column 'int8': 128 is no int8"),
     ("int8", True, "True is no int8"),
     ("int8", 1.0, "1.0 is no int8"),
+    ("int8", np.timedelta64(5, "ns"), "is no int8"),
     ("float32", 1e39, "is too large for float"),
     ("float32", 2**24 + 1, "doesn't hold exactly"),
     ("tensor", [1], "is no array"),
@@ -345,7 +347,12 @@ def test_keys(tmp_path: Path) -> None:
     twice = {"key": 1, "__key__": "a"}, {"key": 2, "__key__": "a"}
     with pytest.raises(SourceError, match="the key 'a' occurs twice: in records 0 to 1"):
         write(tmp_path / "two", *twice, columns=columns)
-    for key, says in [("", "its key is empty"), (1.5, "its key is of type float"), ("\ud800", "not valid UTF-8")]:
+    for key, says in [
+        ("", "its key is empty"),
+        (1.5, "its key is of type float"),
+        (np.timedelta64(1, "ns"), "of type timedelta64"),
+        ("\ud800", "not valid UTF-8"),
+    ]:
         with pytest.raises(RejectsError, match=says):
             write(tmp_path / "bad", {"key": 1, "__key__": key}, columns=columns)
     write(tmp_path / "two", *twice, columns=columns, key_conflict="suffix", on_existing="resume")

@@ -180,7 +180,7 @@ class Collector:
     def _checked_key(self, number: int, key: object, split: str | None) -> str | None:
         if isinstance(key, str):
             return str(key)
-        if isinstance(key, int | np.integer) and not isinstance(key, bool):
+        if isinstance(key, int | np.integer) and not isinstance(key, bool | np.timedelta64):
             return str(int(key))
         what = f"its key is of type {type(key).__name__}: keys are text, or whole numbers"
         self._refuse(number, self._key_of(number), split, what)

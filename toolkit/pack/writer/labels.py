@@ -38,7 +38,10 @@ class Labels:
         """Return a value as a name or an id. Raises UnfitError."""
         if isinstance(value, str):
             return str(value)
-        if isinstance(value, np.integer) or (getattr(value, "shape", None) == () and "int" in str(value.dtype)):
+        is_time = isinstance(value, np.timedelta64)  # which NumPy calls an integer
+        if (isinstance(value, np.integer) and not is_time) or (
+            getattr(value, "shape", None) == () and "int" in str(value.dtype)
+        ):
             return int(value)
         raise UnfitError(f"a value of type {type(value).__name__} is neither the name of a class nor its id")
 

@@ -222,7 +222,8 @@ class _Scalars(Values):
             self._least, self._most = _range(dtype)
 
     def keep(self, value: Any) -> Any:
-        if isinstance(value, np.generic) or getattr(value, "shape", None) == ():
+        is_time = isinstance(value, np.datetime64 | np.timedelta64)  # whose item() may be a bare number
+        if not is_time and (isinstance(value, np.generic) or getattr(value, "shape", None) == ()):
             value = value.item()
         if type(value) in self.plain:
             return value
