@@ -197,6 +197,8 @@ def test_a_dataset_of_torch(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be(tmp_path: Path) -> None:
+    polars = pytest.importorskip("polars")
+    frame = pa.Table.from_pylist(RECORDS)
     cases: list[tuple[Any, dict[str, Any], type[Exception], str]] = [
         (generated(), {"include": ["*"]}, UsageError, "include means nothing for records"),
         (generated(), {"root": "x"}, UsageError, "root means nothing for records"),
@@ -212,6 +214,16 @@ def test_what_cannot_be(tmp_path: Path) -> None:
         ({}, {}, UsageError, "empty mapping"),
         ({"a": 5}, {}, UsageError, "an object of type int can't be packed"),
         ({"a/b": RECORDS}, {}, UsageError, "can't name a split"),
+        ({None: frame, "a": frame}, {}, UsageError, "names of splits as text, got nothing"),
+        ({0: frame}, {}, UsageError, "names of splits as text, got 0"),
+        ([{1: 2}], {}, SourceError, "record 0 has a value called 1: columns are called by text"),
+        (polars.DataFrame({"a": [1], "o": [object()]}), {}, UsageError, "column 'o' .* holds Python objects"),
+        (
+            polars.DataFrame({"a": [1], "i": polars.Series([1], dtype=polars.Int128)}).lazy(),
+            {},
+            UsageError,
+            "column 'i' of the DataFrame is Int128, which Arrow doesn't take",
+        ),
         ({"a": RECORDS}, {"split": "b"}, UsageError, "leave split out"),
         (5, {}, UsageError, "expected a path"),
     ]

@@ -52,9 +52,9 @@ def arrow_of(source: Any) -> pa.Table | None:
     if isinstance(source, pa.RecordBatchReader):
         return source.read_all()
     if module == "polars" and name == "LazyFrame":
-        return source.collect().to_arrow()
+        return _of_polars(source.collect())
     if module == "polars" and name == "DataFrame":
-        return source.to_arrow()
+        return _of_polars(source)
     if module == "pandas" and name == "DataFrame":
         named = [one for one in source.index.names if one is not None]
         try:
@@ -63,3 +63,23 @@ def arrow_of(source: Any) -> pa.Table | None:
             said = " ".join(str(error).split())
             raise UsageError(f"the DataFrame has values that Arrow doesn't take: {said}") from error
     return None
+
+
+def _of_polars(frame: Any) -> pa.Table:
+    for name, dtype in frame.schema.items():
+        if "Object" in repr(dtype) and _has_objects(dtype):  # Arrow would get where they lie in memory
+            raise UsageError(f"column {name!r} of the DataFrame holds Python objects, which can't be stored")
+    try:
+        return frame.to_arrow()
+    except pa.ArrowException as error:
+        for name, dtype in frame.schema.items():
+            try:
+                frame.select(name).to_arrow()
+            except pa.ArrowException:
+                raise UsageError(f"column {name!r} of the DataFrame is {dtype}, which Arrow doesn't take") from error
+        raise
+
+
+def _has_objects(dtype: Any) -> bool:
+    inner = [getattr(dtype, "inner", None), *(field.dtype for field in getattr(dtype, "fields", ()))]
+    return str(dtype) == "Object" or any(_has_objects(one) for one in inner if one is not None)

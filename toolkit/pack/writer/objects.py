@@ -13,6 +13,7 @@ import pyarrow as pa
 from toolkit.errors import SourceError, UsageError
 from toolkit.format.kinds import Kind
 from toolkit.options.option import options_of, take
+from toolkit.options.value_type import expected
 from toolkit.pack.job import PackJob, PackResult
 from toolkit.pack.make import make_job
 from toolkit.pack.passes import Progress
@@ -51,12 +52,7 @@ def pack_object(
         UsageError: It can't be packed, or an option means nothing for it.
         SourceError: A record is none.
     """
-    parts = dict(source) if isinstance(source, Mapping) else {None: source}
-    if not parts:
-        raise UsageError("source is an empty mapping: give split -> what is packed into it")
-    for split in parts:
-        if split is not None:
-            check_name(split if isinstance(split, str) else str(split))
+    parts = _by_split(source) if isinstance(source, Mapping) else {None: source}
     classes = given["classes"]
     defaults = {name: one.default for name, one in options_of(PackJob).items()}
     plain = {name: value for name, value in given.items() if value is not None and value != defaults[name]}
@@ -74,6 +70,18 @@ def pack_object(
     job = make_job(["<records>", os.fsdecode(dataset)], take(options_of(PackJob), {**given, "classes": None}))
     _check_split(job, parts)
     return _Records(streams, job).pack(classes, progress or (lambda *_: None))
+
+
+def _by_split(source: Mapping[Any, Any]) -> dict[str | None, Any]:
+    if not source:
+        raise UsageError("source is an empty mapping: give split -> what is packed into it")
+    parts: dict[str | None, Any] = {}
+    for split, one in source.items():
+        if not isinstance(split, str) and type(split).__name__ != "NamedSplit":  # of datasets
+            raise UsageError(f"source is a mapping: {expected('names of splits as text', split).message}")
+        check_name(str(split))
+        parts[str(split)] = one
+    return parts
 
 
 def _refuse(given: Mapping[str, object], accepted: Set[str], what: str) -> None:
@@ -172,7 +180,10 @@ class _Records:
         job, known = self._job, self._first.fields
         self._known = {*first, *known}
         names = list(known) or list(first)
-        check_names(dict.fromkeys(str(name) for name in names if name != job.key))
+        odd = [name for name in names if not isinstance(name, str)]
+        if odd:
+            raise SourceError(f"record 0 has a value called {odd[0]!r}: columns are called by text")
+        check_names(dict.fromkeys(name for name in names if name != job.key))
         fields = {name: Field(pa.null(), Kind.VALUE) for name in names}
         chosen = {one.column: one.field for one in choose_fields(fields, job.source_options)}
         columns: dict[str, Declaration] = {}
