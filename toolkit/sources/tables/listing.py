@@ -13,7 +13,7 @@ from toolkit.sources.regular import open_file
 from toolkit.sources.skips import Skips
 from toolkit.storage.files import storage_errors
 
-__all__ = ["files_below", "read_small"]
+__all__ = ["files_below", "read_small", "refuse_outside"]
 
 
 def files_below(root: str, folder: str, *, follow_links: bool, skips: Skips) -> list[str]:
@@ -63,11 +63,21 @@ class _Enter:
 
     def __call__(self, path: str) -> bool:
         if not self._stays(path):
-            raise SourceError(
-                f"{printable(path)!r} is a link that leads out of {printable(self._root)!r}, to "
-                f"{printable(os.path.realpath(path))!r}: give --follow-links if that is meant"
-            )
+            raise _outside(path, self._root)
         return True
+
+
+def refuse_outside(path: str, root: str, *, follow_links: bool) -> None:
+    """Raise SourceError when a path below `root` leads out of it by a link, and links aren't to be followed."""
+    if not follow_links and not stays_within([os.path.realpath(root)])(path):
+        raise _outside(path, root)
+
+
+def _outside(path: str, root: str) -> SourceError:
+    return SourceError(
+        f"{printable(path)!r} is a link that leads out of {printable(root)!r}, to "
+        f"{printable(os.path.realpath(path))!r}: give --follow-links if that is meant"
+    )
 
 
 def read_small(path: str, most: int) -> bytes:

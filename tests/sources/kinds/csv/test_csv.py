@@ -207,6 +207,16 @@ def test_rows_may_be_long(kaggle: Path, tmp_path: Path) -> None:
     assert [row["__key__"] for row in samples(tmp_path / "ds", "train")] == [f"train/r0{i}.jpg" for i in range(3)]
 
 
+def test_a_table_that_is_a_link_must_not_lead_out(kaggle: Path, tmp_path: Path) -> None:
+    table = kaggle / "train.csv"
+    table.rename(tmp_path / "x.csv")
+    table.symlink_to("../x.csv")
+    with pytest.raises(SourceError, match=r"train\.csv' is a link that leads out of .*--follow-links"):
+        packed(kaggle, tmp_path / "ds")
+    assert packed(kaggle, tmp_path / "ds", follow_links=True).splits == {"train": 4, "test": 3}
+    assert packed(kaggle, tmp_path / "ds2", exclude=("train.csv", "train/*")).splits == {"test": 3}
+
+
 def test_pictures_found_in_several_ways_are_an_error(kaggle: Path, tmp_path: Path) -> None:
     (kaggle / "small").mkdir()
     for i in range(5):

@@ -319,6 +319,19 @@ def test_links_that_leave_the_folder(tmp_path: Path) -> None:
         rows_of(root)
 
 
+@pytest.mark.parametrize("name", ["data.yaml", "train.txt", "classes.txt"])
+def test_what_says_the_samples_must_not_lie_outside(tmp_path: Path, name: str) -> None:
+    has_yaml = name != "classes.txt"
+    root = make(tmp_path / "in", {"train/a": "0 .5 .5 1 1"}, "train: train.txt\nnames: [a]\n" if has_yaml else None)
+    (root / "train.txt").write_text("images/train/a.jpg\n")
+    (root / "classes.txt").write_text("a\n")
+    (root / name).rename(tmp_path / name)
+    (root / name).symlink_to(tmp_path / name)
+    with pytest.raises(SourceError, match=rf"{name}' is a link that leads out of .*--follow-links"):
+        rows_of(root)
+    assert keys(rows_of(root, follow_links=True)[0]) == {"train": ["images/train/a.jpg"]}
+
+
 def test_names_that_are_no_text(tmp_path: Path) -> None:
     root = make(tmp_path, {"train/a": "0 .5 .5 1 1", "val/b": ""})
     with open(os.path.join(os.fsencode(root / "images/val"), b"\xff.jpg"), "wb") as file:

@@ -20,6 +20,7 @@ from toolkit.sources.skips import FILE_REASONS, Skips
 from toolkit.sources.tables.delimited.dialect import make_dialect
 from toolkit.sources.tables.delimited.read import read_delimited
 from toolkit.sources.tables.delimited.table import DelimitedTable
+from toolkit.sources.tables.listing import refuse_outside
 from toolkit.sources.tables.passed import BesidePictures
 from toolkit.sources.tables.path_rule import PathRule, RuledTable
 from toolkit.sources.tables.plan import LABEL_FIELD
@@ -99,6 +100,7 @@ class CsvSource(TableSource):
             if not patterns.takes(file.name) or _SUBMISSION.search(file.name):
                 others.append(file)
                 continue
+            refuse_outside(file.path, folder, follow_links=options.follow_links)
             rule = find_rule(file, folder, options)
             if rule is None:
                 others.append(file)

@@ -16,7 +16,7 @@ from toolkit.sources.names import printable
 from toolkit.sources.options import SourceOptions
 from toolkit.sources.skips import Skips
 from toolkit.sources.splits import DEFAULT_SPLIT, SPLIT_NAMES
-from toolkit.sources.tables.listing import files_below, read_small
+from toolkit.sources.tables.listing import files_below, read_small, refuse_outside
 from toolkit.storage.files import storage_errors
 
 __all__ = ["IMAGES", "LABELS", "find_config", "is_yolo", "label_of", "pictures"]
@@ -59,6 +59,7 @@ def find_config(options: SourceOptions) -> Config:
             "one that is meant as SOURCE"
         )
     if configs:
+        refuse_outside(os.path.join(path, configs[0]), path, follow_links=options.follow_links)
         return read_config(os.path.join(path, configs[0]), options.root, options.split)
     with storage_errors("read", path):
         return _bare(path if options.root is None else os.path.abspath(options.root), options)
@@ -79,6 +80,7 @@ def pictures(config: Config, place: str, follow_links: bool, skips: Skips) -> It
             elif label_of(f"{os.path.splitext(name)[0]}.jpg") != name:  # label files may lie beside the pictures
                 skips.add("other_kinds", name)
         return
+    refuse_outside(path, config.root, follow_links=follow_links)
     try:
         text = text_of(read_small(path, _MOST_LIST_BYTES)).removeprefix("\ufeff")
     except UnfitError as fault:
@@ -151,14 +153,15 @@ def _bare(root: str, options: SourceOptions) -> Config:
         if options.split not in splits:
             raise NotFoundError(f"{printable(root)!r} has the splits {', '.join(splits)}, not {options.split!r}")
         splits = {options.split: splits[options.split]}
-    return Config(path=None, root=root, splits=splits, classes=_class_names(root, tops))
+    return Config(path=None, root=root, splits=splits, classes=_class_names(root, tops, options))
 
 
-def _class_names(root: str, tops: Sequence[str]) -> tuple[str, ...] | None:
+def _class_names(root: str, tops: Sequence[str], options: SourceOptions) -> tuple[str, ...] | None:
     folders = ["", *(f"{top}/{LABELS}" if top else LABELS for top in tops)]
     for name in _NAMES:
         for folder in folders:
             path = os.path.join(root, folder, name)
             if os.path.isfile(path):
+                refuse_outside(path, root, follow_links=options.follow_links)
                 return read_classes(path)
     return None
