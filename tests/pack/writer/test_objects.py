@@ -169,6 +169,13 @@ def test_a_dataset_of_hugging_face(tmp_path: Path) -> None:
     assert len({toolkit.open(tmp_path / name).pin for name in forms}) == 1
 
 
+def test_a_streamed_dataset_whose_column_was_renamed(tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets")
+    made = datasets.Dataset.from_dict({"caption": [None, "a cat", None]})
+    toolkit.pack(made.to_iterable_dataset().rename_column("caption", "text"), tmp_path / "ds", missing="null")
+    assert [row["text"] for row in rows(tmp_path / "ds")] == [None, "a cat", None]
+
+
 def test_a_dataset_of_torch(tmp_path: Path) -> None:
     data = pytest.importorskip("torch.utils.data")
 

@@ -80,12 +80,14 @@ def _of_datasets(source: Any) -> Stream:
         else:
             fields[name] = types.field(name).type
     stored = source.with_format("arrow")
+    # Rows of a streamed one, of which a column was renamed, have the types of their own values, and don't go together.
+    batch_rows = _BATCH_ROWS if hasattr(stored, "select") else 1
 
     def records(first: int) -> Iterator[dict[str, Any]]:
         rest = stored
         if first:
             rest = stored.select(range(first, len(stored))) if hasattr(stored, "select") else stored.skip(first)
-        for batch in rest.iter(batch_size=_BATCH_ROWS):
+        for batch in rest.iter(batch_size=batch_rows):
             yield from batch.to_pylist()
 
     return Stream(records=records, fields=fields, classes=classes, no_label=-1, jumps=True)
