@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -67,7 +68,8 @@ class MemoryTable(Table):
 
     def narrowed(self, fields: Sequence[str]) -> Table:
         """Return the table without its other fields."""
-        kept = [name for name in self.schema.names if name in fields]
+        wanted = {*fields}
+        kept = [name for name in self.schema.names if name in wanted]
         return MemoryTable(self.file, self._table.select(kept), self.facts, self.rejects, self._lines)
 
     def place(self, row: int) -> str:
@@ -107,7 +109,7 @@ class _Hashing:
 
 def _as_stored(table: pa.Table, file: InputFile) -> pa.Table:
     names = table.schema.names
-    twice = next((name for name in names if names.count(name) > 1), None)
+    twice = next((name for name, count in Counter(names).items() if count > 1), None)
     if twice is not None:
         raise SourceError(f"{printable(file.path)!r} has several fields called {twice!r}: rename one of them")
     fields, columns = [], []

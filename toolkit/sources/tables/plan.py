@@ -104,12 +104,15 @@ def check_alike(first: Table, others: Sequence[Table], wanted: Sequence[str] | N
 
     What fields a table without rows has doesn't matter. `wanted`: only these fields matter; all when None.
     """
+    asked = None if wanted is None else {*wanted}
+    has = _types(first)
     for other in others:
         if not other.rows:
             continue
-        for name in dict.fromkeys([*first.schema.names, *other.schema.names]):
-            if wanted is None or name in wanted:
-                _check_field(name, first, other)
+        others_has = _types(other)
+        for name in has | others_has:
+            if asked is None or name in asked:
+                _check_field(name, (has.get(name), others_has.get(name)), first, other)
 
 
 def make_plan(first: Table, tables: Sequence[Table], files: Sequence[str], options: SourceOptions) -> Plan:
@@ -197,8 +200,11 @@ def _called_image(first: Table, files: Sequence[str], options: SourceOptions) ->
     return replace(options, rename={**options.rename, field: _IMAGE_COLUMN})
 
 
-def _check_field(name: str, first: Table, other: Table) -> None:
-    types = [table.schema.field(name).type if name in table.schema.names else None for table in (first, other)]
+def _types(table: Table) -> dict[str, pa.DataType]:
+    return dict(zip(table.schema.names, table.schema.types, strict=True))
+
+
+def _check_field(name: str, types: tuple[pa.DataType | None, ...], first: Table, other: Table) -> None:
     if types[0] != types[1]:
         told = [
             f"isn't in {table.shown}" if dtype is None else f"is {dtype} in {table.shown}"

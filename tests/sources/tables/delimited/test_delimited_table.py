@@ -19,6 +19,8 @@ import pytest
 from delimited import CSV, csv_table, lines, rows
 
 from toolkit.errors import SourceError
+from toolkit.sources.make import make_source
+from toolkit.sources.options import SourceOptions
 from toolkit.sources.tables import stream
 from toolkit.sources.tables.delimited import rows as rows_module
 
@@ -51,7 +53,13 @@ def test_values_and_lines(path: Path) -> None:
         (["9007199254740993", "0.5"], pa.string(), ["9007199254740993", "0.5"]),
         (["0.5", "9007199254740993"], pa.string(), ["0.5", "9007199254740993"]),
         (["0.5", "9007199254740992"], pa.float64(), [0.5, 9007199254740992.0]),
+        (["0.5", "1" * 5000], pa.string(), ["0.5", "1" * 5000]),
+        (["9007199254740993.0"], pa.string(), ["9007199254740993.0"]),
+        (["9007199254740994.0", "1e22"], pa.float64(), [9007199254740994.0, 1e22]),
+        (["0.1000000000000000055511151231257827"], pa.float64(), [0.1]),
         (["1e999", "1.5"], pa.string(), ["1e999", "1.5"]),
+        (["-1e-999", "1.5"], pa.string(), ["-1e-999", "1.5"]),
+        (["0e-999", "5e-324"], pa.float64(), [0.0, 5e-324]),
         (["nan", "1.5", "-inf"], pa.float64(), [None, 1.5, float("-inf")]),
         (["nan", "inf"], pa.string(), ["nan", "inf"]),
         (["NA", "1"], pa.string(), ["NA", "1"]),
@@ -215,6 +223,14 @@ def test_names_hold_any_characters(path: Path) -> None:
 def test_names_may_be_long(path: Path) -> None:
     name = "1" * 200_000 + "x"  # more than Python's csv takes, and many digits to look through
     assert rows(csv_table(path, f'a,"{name}"\n1,2\n'.encode())) == [{"a": 1, name: 2}]
+
+
+def test_many_columns(path: Path) -> None:
+    # Minutes, where each name is looked up in a list of them all.
+    names = [f"c{i}" for i in range(10_000)]
+    path.write_text(f"{','.join(names)}\n{','.join('1' for _ in names)}\n")
+    survey = make_source("csv", SourceOptions(paths=(str(path),), slice_bytes=1 << 30))[1].survey()
+    assert len(survey.columns) == 10_000
 
 
 def test_quotes_may_mean_nothing(path: Path) -> None:

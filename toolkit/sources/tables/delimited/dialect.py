@@ -109,6 +109,7 @@ def check_names(text: TextFile, names: Sequence[str], line: int, row: bytes, dia
         _check_delimiter(place, row, dialect)
     if dialect.names is None:
         _check_header(place, names)
+    places: dict[str, int] = {}
     for i, name in enumerate(names):
         # The first may be an index that pandas wrote, which the rows tell.
         if not name and (i or dialect.names is not None):
@@ -116,10 +117,11 @@ def check_names(text: TextFile, names: Sequence[str], line: int, row: bytes, dia
                 f"{place}: column {i + 1} has no name: give it one in the file, or name all fields with "
                 "--field-names if the first row is none of names"
             )
-        if name in names[:i]:
+        if name in places:
             raise SourceError(
-                f"{place}: {_short(name)} names both column {names.index(name) + 1} and column {i + 1}: rename one"
+                f"{place}: {_short(name)} names both column {places[name]} and column {i + 1}: rename one"
             )
+        places[name] = i + 1
 
 
 def _check_delimiter(place: str, row: bytes, dialect: Dialect) -> None:

@@ -6,6 +6,9 @@ a number of more digits than its type holds. An empty field is null.
 
 from __future__ import annotations
 
+import math
+from decimal import Decimal
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -17,7 +20,10 @@ _SPELLINGS = (("true", "false"), ("True", "False"), ("TRUE", "FALSE"))
 _FINITE = r"-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 _FLOAT = rf"^(?:{_FINITE}|nan|NaN|-?inf)$"
 _LONG = r"^-?[0-9]{16,}$"
+_LONG_FRACTION = r"^-?[0-9]{16,}[.eE]"
+_NOT_ZERO = r"^-?[0.]*[1-9]"
 _MOST_EXACT = 1 << 53  # whole numbers that a float64 tells apart
+_LONGEST_EXACT = len(str(-_MOST_EXACT))
 _LOOKED_AT_FIRST = 64
 
 
@@ -82,9 +88,16 @@ class FieldType:
         if not _all(pc.match_substring_regex(texts, _FLOAT)):
             return False
         long = texts.filter(pc.match_substring_regex(texts, _LONG)).to_pylist()
-        if any(abs(int(text)) > _MOST_EXACT for text in long):
+        # Not int() of any text: Python refuses more than 4300 digits.
+        if any(len(text) > _LONGEST_EXACT or abs(int(text)) > _MOST_EXACT for text in long):
             return False
-        is_finite = pc.is_finite(texts.cast(pa.float64()))
+        fractions = texts.filter(pc.match_substring_regex(texts, _LONG_FRACTION)).to_pylist()
+        if any(Decimal(text) != Decimal(float(text)) for text in fractions if math.isfinite(float(text))):
+            return False
+        values = texts.cast(pa.float64())
+        if pc.any(pc.and_(pc.equal(values, 0.0), pc.match_substring_regex(texts, _NOT_ZERO))).as_py():
+            return False
+        is_finite = pc.is_finite(values)
         named = pc.match_substring_regex(texts, "[nN]")
         # One that is too large for a float64 would become infinity.
         if not _all(pc.xor(is_finite, named)):

@@ -195,11 +195,13 @@ class DelimitedTable(Table):
     @property
     def lacking(self) -> list[str]:
         """The fields that are null in all rows, since the file hasn't them."""
-        return [name for name in self.schema.names if name not in self._scanned.names]
+        there = {*self._scanned.names}
+        return [name for name in self.schema.names if name not in there]
 
     def read(self, fields: Sequence[str], first: int, count: int) -> Iterator[pa.RecordBatch]:
         """Yield the rows of pieces, in order."""
-        wanted = [name for name in fields if name in self._scanned.names]
+        there = {*self._scanned.names}
+        wanted = [name for name in fields if name in there]
         schema = pa.schema([self.schema.field(name) for name in fields])
         for block, keep in self._blocks(first, count):
             batch = parse(block, keep, self._scanned.names, wanted, self._scanned.dialect)
