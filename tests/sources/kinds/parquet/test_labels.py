@@ -121,3 +121,73 @@ def test_blank_and_absent_texts_are_no_classes(tmp_path: Path) -> None:
         packed(write(tmp_path / "x.parquet", {"y": ["", "a"]}), tmp_path / "ds", kind={"y": Kind.LABEL})
     with pytest.raises(SourceError, match="holds no value"):
         packed(write(tmp_path / "y.parquet", {"y": pa.nulls(2, pa.string())}), tmp_path / "ds", kind={"y": Kind.LABEL})
+
+
+LISTED = {"List": pa.list_(pa.int64()), "LargeList": pa.large_list(pa.int16()), "Sequence": pa.list_(pa.uint64())}
+
+
+def listed(path: Path, array: pa.Array, feature: object, **more: Any) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    table = pa.table({"labels": array, **more})
+    features = {"info": {"features": {"labels": feature}}}
+    pq.write_table(table.replace_schema_metadata({"huggingface": json.dumps(features)}), path, row_group_size=2)
+    return path
+
+
+def class_list(kind: str, names: list[str]) -> dict[str, object]:
+    return {"_type": kind, "feature": {"_type": "ClassLabel", "names": names}}
+
+
+@pytest.mark.parametrize("kind", LISTED)
+def test_lists_of_class_labels_keep_their_names(tmp_path: Path, kind: str) -> None:
+    rows = [[1, 0, 1], [], None, [2]]
+    listed(tmp_path / "x/train.parquet", pa.array(rows, LISTED[kind]), class_list(kind, ["cat", "dog", "owl"]))
+    packed(tmp_path / "x", tmp_path / "ds")
+    ds = toolkit.open(tmp_path / "ds", split="train")
+    assert ds.class_names == {"labels": ("cat", "dog", "owl")}
+    large = "large_" if kind == "LargeList" else ""
+    assert (ds.columns[0].kind, ds.columns[0].arrow_type) == (Kind.VALUE, f"{large}list<item: int64>")
+    assert values(tmp_path / "ds", "labels") == rows
+    packed(tmp_path / "x", tmp_path / "given", classes=("owl", "dog", "cat"))
+    assert values(tmp_path / "given", "labels") == [[1, 2, 1], [], None, [0]]
+
+
+def test_lists_of_one_length_and_lists_as_older_files_describe_them_have_names(tmp_path: Path) -> None:
+    names = ["cat", "dog"]
+    fixed = pa.array([[1, 0], None, [0, 0]], pa.list_(pa.int32(), 2))
+    listed(tmp_path / "a.parquet", fixed, {**class_list("List", names), "length": 2})
+    listed(tmp_path / "b.parquet", pa.array([[1, 0], None, [0, 0]]), [{"_type": "ClassLabel", "names": names}])
+    for name in ("a", "b"):
+        packed(tmp_path / f"{name}.parquet", tmp_path / name)
+        assert toolkit.open(tmp_path / name).class_names == {"labels": ("cat", "dog")}
+        assert values(tmp_path / name, "labels") == [[1, 0], None, [0, 0]]
+
+
+def test_ids_in_lists_that_no_class_has_are_rejected(tmp_path: Path) -> None:
+    rows = [[0], [-1, 0], [1, None], [2], [1]]
+    source = listed(tmp_path / "x.parquet", pa.array(rows, pa.list_(pa.int8())), class_list("List", ["cat", "dog"]))
+    assert [(one.key, one.reason) for one in rejected(source, tmp_path / "ds")] == [
+        ("x.parquet#1", "column 'labels': -1 is none of the ids 0 to 1"),
+        ("x.parquet#2", "column 'labels': its list holds a null, which is none of the ids"),
+        ("x.parquet#3", "column 'labels': 2 is none of the ids 0 to 1"),
+    ]
+    assert values(tmp_path / "ds", "labels") == [[0], [1]]
+    huge = pa.array([[2**64 - 1], [0]], pa.list_(pa.uint64()))
+    rejected(listed(tmp_path / "y.parquet", huge, class_list("List", ["cat"])), tmp_path / "huge")
+    assert values(tmp_path / "huge", "labels") == [[0]]
+
+
+def test_lists_without_names_stay_as_they_are(tmp_path: Path) -> None:
+    array = pa.array([[5, -1, None]], pa.list_(pa.int8()))
+    for number, feature in enumerate(({"_type": "List", "feature": {"_type": "Value"}}, [], class_list("List", []), 3)):
+        packed(listed(tmp_path / f"{number}.parquet", array, feature), tmp_path / f"ds{number}")
+        assert values(tmp_path / f"ds{number}", "labels") == [[5, -1, None]]
+        assert toolkit.open(tmp_path / f"ds{number}").columns[0].arrow_type == "list<item: int8>"
+
+
+def test_files_must_agree_on_the_names_of_ids_in_lists(tmp_path: Path) -> None:
+    array = pa.array([[0]], pa.list_(pa.int32()))
+    listed(tmp_path / "x/a.parquet", array, class_list("List", ["cat", "dog"]))
+    listed(tmp_path / "x/b.parquet", array, class_list("List", ["dog", "cat"]))
+    with pytest.raises(SourceError, match="an id would mean two classes"):
+        packed(tmp_path / "x", tmp_path / "ds")

@@ -268,9 +268,15 @@ def _features(schema: pa.Schema) -> dict[str, Mapping[str, object]]:
     """Return the features in the schema's metadata; nothing when there are none, or none that can be understood."""
     try:
         features = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"]
-        return {name: feature for name, feature in features.items() if isinstance(feature, dict)}
+        named = {name: _list_feature(feature) for name, feature in features.items()}
+        return {name: feature for name, feature in named.items() if isinstance(feature, dict)}
     except (KeyError, ValueError, TypeError, AttributeError, RecursionError):
         return {}
+
+
+def _list_feature(feature: object) -> object:
+    """Return a feature; a list that holds one, as `datasets` wrote lists once, as it writes them now."""
+    return {"_type": "List", "feature": feature[0]} if isinstance(feature, list) and len(feature) == 1 else feature
 
 
 def partitions_of(name: str) -> dict[str, str | None]:

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from toolkit.format.arrays import to_array
 from toolkit.format.kinds import Kind
+from toolkit.format.schema import is_list_of_ids
 from toolkit.pipelines.media import media
 from toolkit.sources.kinds.parquet.files import (
     Footer,
@@ -30,6 +31,7 @@ from toolkit.storage.files import storage_errors
 
 __all__ = ["ParquetTable", "is_pandas_index", "make_tables"]
 
+_LIST_FEATURES = ("List", "LargeList", "Sequence")  # of Hugging Face; its older files have the last
 _PANDAS_INDEX = re.compile(r"__index_level_\d+__")
 
 
@@ -78,7 +80,7 @@ class ParquetTable(Table):
             self.check_unchanged()
             for group in range(first, first + count):
                 for batch in read_group(file, self.file, group, stored_fields, sizes[group]):
-                    yield self._with_constants(batch, fields)
+                    yield self._with_constants(self._with_ids(batch), fields)
 
     def different(self, field: str) -> Iterator[pa.Array]:
         """Yield the values of a field; of a folder's name, the one that there is."""
@@ -102,6 +104,14 @@ class ParquetTable(Table):
         share = share_of(first, [name for name in fields if name not in self._constants])
         types = {name: value.type for name, value in self._constants.items()}
         return ParquetTable(self._footer, self._fields, types, self.facts, share)
+
+    def _with_ids(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the batch with lists of ids of classes as their columns have them."""
+        for number, name in enumerate(batch.schema.names):
+            if name in self.facts.classes and is_list_of_ids(dtype := self._fields.field(name).type):
+                # Not safe: an id beyond int64 becomes one that no class has.
+                batch = batch.set_column(number, pa.field(name, dtype), batch.column(number).cast(dtype, safe=False))
+        return batch
 
     def _with_constants(self, batch: pa.RecordBatch, fields: Sequence[str]) -> pa.RecordBatch:
         if not self._constants:
@@ -131,7 +141,11 @@ def make_tables(first: Footer, footers: Sequence[Footer], options: SourceOptions
     for footer in footers:
         # The columns of a file without rows don't matter.
         names = footer.schema.names if footer.rows or footer is first else ()
-        fields = [pa.field(name, stored(footer, name)) for name in names if not is_pandas_index(name, options)]
+        fields = [
+            pa.field(name, _type_of(footer, name, is_ids=name in facts.classes))
+            for name in names
+            if not is_pandas_index(name, options)
+        ]
         classes = {name: said for name in facts.classes if (said := _class_names(footer, name)) is not None}
         tables.append(ParquetTable(footer, pa.schema(fields), partitions, replace(facts, classes=classes)))
     return tables
@@ -158,11 +172,26 @@ def _facts(footer: Footer, options: SourceOptions) -> TableFacts:
 
 
 def _class_names(footer: Footer, field: str) -> tuple[str, ...] | None:
-    """Return the class names of a ClassLabel feature in the file's metadata."""
-    feature = footer.features.get(field, {})
+    """Return the class names of a ClassLabel feature in the file's metadata, or of a list of such."""
+    if field not in footer.schema.names:
+        return None
+    feature: object = footer.features.get(field, {})
+    dtype = stored(footer, field)
+    if _is_list(dtype) and isinstance(feature, Mapping) and feature.get("_type") in _LIST_FEATURES:
+        feature, dtype = feature.get("feature"), dtype.value_type
+    if not isinstance(feature, Mapping) or feature.get("_type") != "ClassLabel" or not pa.types.is_integer(dtype):
+        return None
     names = feature.get("names")
-    if field not in footer.schema.names or feature.get("_type") != "ClassLabel":
-        return None
-    if not isinstance(names, list) or not names or not pa.types.is_integer(stored(footer, field)):
-        return None
-    return tuple(map(str, names))
+    return tuple(map(str, names)) if isinstance(names, list) and names else None
+
+
+def _type_of(footer: Footer, field: str, *, is_ids: bool) -> pa.DataType:
+    """Return the type of a field: of lists of ids of classes, the one that can have a label table."""
+    dtype = stored(footer, field)
+    if not is_ids or not _is_list(dtype) or not pa.types.is_integer(dtype.value_type):
+        return dtype
+    return pa.large_list(pa.int64()) if pa.types.is_large_list(dtype) else pa.list_(pa.int64())
+
+
+def _is_list(dtype: pa.DataType) -> bool:
+    return any(is_of(dtype) for is_of in (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list))
