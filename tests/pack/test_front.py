@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from pictures import make_folder
 
@@ -133,6 +134,8 @@ def test_what_is_no_path_is_refused(tmp_path: Path) -> None:
         ({"a", "b"}, "d", "source is a set"),
         (["a", 5], "d", "source[1]: expected a path, got 5"),
         ("photos", 5, "dataset: expected a path, got 5"),
+        ([{"a": 1}], 5, "dataset: expected a path, got 5"),
+        (pa.table({"a": [1]}), None, "dataset: expected a path, got nothing"),
         ("photos", None, "dataset: expected a path, got nothing"),
         ("photos", b"d", "dataset: expected a path, got b'd'"),
         ("", "d", "source is empty"),
@@ -142,6 +145,9 @@ def test_what_is_no_path_is_refused(tmp_path: Path) -> None:
         with pytest.raises(UsageError) as caught:
             pack(source, dataset)
         assert said in str(caught.value)
+    for make in (lambda: toolkit.writer(5), lambda: toolkit.merge_parts(5, parts=1)):  # type: ignore[arg-type]
+        with pytest.raises(UsageError, match="dataset: expected a path, got 5"):
+            make()
 
 
 def test_numbers_of_numpy(folder: Path, tmp_path: Path) -> None:

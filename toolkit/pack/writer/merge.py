@@ -21,7 +21,7 @@ from toolkit.options.option import options_of, take
 from toolkit.pack.append import Base
 from toolkit.pack.job import OnExisting, PackJob, PackResult
 from toolkit.pack.journal import Journal, SliceResult
-from toolkit.pack.make import make_job
+from toolkit.pack.make import make_job, paths_of
 from toolkit.pack.note import CommitNote
 from toolkit.pack.prepare import Prepared, base_of, prepare, with_label_tables
 from toolkit.pack.run import finish, known
@@ -71,7 +71,7 @@ def merge_parts(
         "extend_classes": extend_classes,
         "user_metadata": user_metadata,
     }
-    job = make_job(["<parts>", os.fsdecode(dataset)], take(options_of(PackJob), given))
+    job = make_job(paths_of("<parts>", dataset), take(options_of(PackJob), given))
     return _Merge(job, parts).run()
 
 

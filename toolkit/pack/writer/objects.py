@@ -15,7 +15,7 @@ from toolkit.format.kinds import Kind
 from toolkit.options.option import options_of, take
 from toolkit.options.value_type import expected
 from toolkit.pack.job import PackJob, PackResult
-from toolkit.pack.make import make_job
+from toolkit.pack.make import make_job, paths_of
 from toolkit.pack.passes import Progress
 from toolkit.pack.run import pack as run
 from toolkit.pack.writer.declared import Declaration, check_names, declare, declare_by, written_as
@@ -62,12 +62,12 @@ def pack_object(
         if len(frames) < len(parts):
             raise UsageError("some splits are tables and some are none: give all of one form")
         _refuse(plain, _OF_TABLES, "a table in memory")
-        job = make_job(["<frame>", os.fsdecode(dataset)], take(options_of(PackJob), given))
+        job = make_job(paths_of("<frame>", dataset), take(options_of(PackJob), given))
         _check_split(job, parts)
         return run(job, progress or (lambda *_: None), FrameSource(job.source_options, frames))
     streams = {split: stream_of(one) for split, one in parts.items()}
     _refuse(plain, _OF_RECORDS, "records")
-    job = make_job(["<records>", os.fsdecode(dataset)], take(options_of(PackJob), {**given, "classes": None}))
+    job = make_job(paths_of("<records>", dataset), take(options_of(PackJob), {**given, "classes": None}))
     _check_split(job, parts)
     return _Records(streams, job).pack(classes, progress or (lambda *_: None))
 

@@ -13,7 +13,7 @@ from toolkit.errors import UsageError
 from toolkit.options.option import options_of, take
 from toolkit.options.value_type import expected
 from toolkit.pack.job import PackJob, PackResult
-from toolkit.pack.make import make_job
+from toolkit.pack.make import make_job, paths_of
 from toolkit.pack.passes import Progress
 from toolkit.pack.writer.collect import Collector
 from toolkit.pack.writer.declared import Declaration, Declared, check_names, declare, declare_by
@@ -293,7 +293,7 @@ def writer(
     place = check_part(part, parts)
     if place is not None:
         _check_options_of_part(columns, given)
-    job = make_job(["<records>", os.fsdecode(dataset)], take(options_of(PackJob), given))
+    job = make_job(paths_of("<records>", dataset), take(options_of(PackJob), given))
     if place is not None:
         job = replace(job, dataset=os.path.join(job.dataset, part_folder(place)))
     check_name(split)

@@ -23,8 +23,11 @@ class NotAnExampleError(ValueError):
 
 
 @functools.cache
-def parser() -> Callable[[bytes], Any]:
+def parser(advice: str = "") -> Callable[[bytes], Any]:
     """Return what makes a message of a payload, or raises NotAnExampleError.
+
+    Args:
+        advice: What else to do without protobuf: the end of the message.
 
     Raises:
         UsageError: protobuf isn't installed.
@@ -36,8 +39,7 @@ def parser() -> Callable[[bytes], Any]:
         decode_error = import_module("google.protobuf.message").DecodeError
     except ImportError as error:
         raise UsageError(
-            "tf.train.Example needs the protobuf library: pip install 'toolkit[tfrecord]'; or give --tfrecord-raw to "
-            "pack the records as bytes"
+            f"tf.train.Example needs the protobuf library: pip install 'toolkit[tfrecord]'{advice}"
         ) from error
     pool = pools.DescriptorPool()
     pool.Add(_descriptor(descriptors))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import zlib
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -19,6 +21,7 @@ from toolkit.sources.detect import find_kind
 from toolkit.sources.kinds.tfds.features import features_of
 from toolkit.sources.kinds.tfds.files import NotUnderstoodError, splits_of
 from toolkit.sources.pictures import png_of
+from toolkit.sources.tfrecords import example as tfrecords_example
 
 
 def refused(folder: Path, message: str, **options: Any) -> None:
@@ -278,3 +281,13 @@ def test_strings_are_text_where_the_first_ones_are(tmp_path: Path) -> None:
     assert {name: sample[name] for name in features} == {"s": "text", "b": b"\0", "l": ["a", "b"], "m": [["c"], ["d"]]}
     packed(tmp_path / "in", tmp_path / "ds", kind={"s": Kind.BYTES})
     assert samples(tmp_path / "ds")[0]["s"] == b"text"
+
+
+def test_without_protobuf(tmp_path: Path) -> None:
+    folder = numbers(tmp_path / "in", train=[2])
+    tfrecords_example.parser.cache_clear()
+    with (
+        mock.patch.dict(sys.modules, {"google.protobuf": None, "google.protobuf.descriptor_pb2": None}),
+        pytest.raises(UsageError, match=r"pip install 'toolkit\[tfrecord\]'$"),
+    ):
+        packed(folder, tmp_path / "ds")

@@ -171,7 +171,7 @@ def test_without_protobuf(file: Path) -> None:
     tfrecord_example.parser.cache_clear()
     with (
         mock.patch.dict(sys.modules, {"google.protobuf": None, "google.protobuf.descriptor_pb2": None}),
-        pytest.raises(UsageError, match=r"pip install 'toolkit\[tfrecord\]'"),
+        pytest.raises(UsageError, match=r"pip install 'toolkit\[tfrecord\]'; or give --tfrecord-raw"),
     ):
         plan(job(file, file.parent.with_name("packed")))
     with mock.patch.dict(sys.modules, {"google.protobuf": None, "google.protobuf.descriptor_pb2": None}):

@@ -23,7 +23,10 @@ from toolkit.sources.reject import Reject
 from toolkit.sources.tfrecords.example import NotAnExampleError, parser
 from toolkit.sources.tfrecords.records import Record
 
-__all__ = ["RowMaker"]
+__all__ = ["WITHOUT_PROTOBUF", "RowMaker"]
+
+WITHOUT_PROTOBUF = "; or give --tfrecord-raw to pack the records as bytes"
+"""What else to do where protobuf isn't installed: the end of a message."""
 
 
 class RowMaker:
@@ -31,7 +34,7 @@ class RowMaker:
 
     def __init__(self, survey: Survey, options: SourceOptions, field_of: Callable[[str], str]) -> None:
         """`field_of` tells which feature becomes a column."""
-        self._parse = None if options.tfrecord_raw else parser()
+        self._parse = None if options.tfrecord_raw else parser(WITHOUT_PROTOBUF)
         self._missing = options.missing
         self._key = options.key
         self._schema = rows_schema(survey)

@@ -25,7 +25,7 @@ from toolkit.sources.classes import check_class_names
 from toolkit.sources.fields import Chosen, Field, choose_fields, make_column
 from toolkit.sources.files import InputFile, find_files, group_by_split
 from toolkit.sources.kinds.tfrecord.example import Features, Wanted
-from toolkit.sources.kinds.tfrecord.rows import RowMaker
+from toolkit.sources.kinds.tfrecord.rows import WITHOUT_PROTOBUF, RowMaker
 from toolkit.sources.names import printable
 from toolkit.sources.options import Missing, SourceOptions
 from toolkit.sources.skips import FILE_REASONS, Skips
@@ -148,7 +148,7 @@ class TFRecordSource(Source):
         return printable(place.path)
 
     def _cut_split(self, files: Sequence[InputFile], features: Features, skips: Skips) -> Iterator[_Cut]:
-        parse = None if self._options.tfrecord_raw else parser()
+        parse = None if self._options.tfrecord_raw else parser(WITHOUT_PROTOBUF)
         left = self._options.limit
         for file in files:
             if left == 0:
