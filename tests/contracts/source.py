@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 import pyarrow as pa
 import pytest
 
-from toolkit.errors import UsageError
+from toolkit.errors import SourceError, UsageError
 from toolkit.format.kinds import Kind
 from toolkit.format.schema import KEY
 from toolkit.options.option import flag_of
@@ -222,6 +222,26 @@ class SourceContract:
         names = [one for reason in more for one in after.skipped_names[reason]]
         assert name in names
         assert [part.samples for part in after.slices] == [part.samples for part in before.slices]
+
+    def test_no_link_leads_out_unless_it_may(self, tmp_path: Path) -> None:
+        folder = self.good(tmp_path)
+        rows = read(source := self.source(folder), source.survey())
+        files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+        for path in {path.suffix: path for path in files}.values():  # one of each form
+            away = path.rename(tmp_path / "away")
+            path.symlink_to(away)
+            try:
+                source = self.source(folder)
+                survey = source.survey()
+                reasons = [one.reason for one in survey.rejects]
+                made = [each for part in survey.slices for each in source.read(survey, part)]
+                reasons += [one.reason for each in made for one in each.rejects]
+            except SourceError as error:
+                reasons = [str(error)]
+            assert any("link that leads out" in reason for reason in reasons), path
+            following = self.source(folder, follow_links=True)
+            assert read(following, following.survey()) == rows, path
+            away.replace(path)
 
     def test_options_that_it_does_not_accept_are_refused(self, tmp_path: Path) -> None:
         assert OTHERS.keys() == {field.name for field in fields(InputOptions)}

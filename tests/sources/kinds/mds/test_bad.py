@@ -91,7 +91,7 @@ def test_links_stay_in_the_folder_unless_they_may_lead_out(tmp_path: Path) -> No
     folder = numbers(tmp_path / "in", 3)
     os.rename(folder / "shard.00000.mds", tmp_path / "elsewhere.mds")
     os.symlink(tmp_path / "elsewhere.mds", folder / "shard.00000.mds")
-    refused(folder, "link that leads out of the source")
+    refused(folder, "link that leads out of")
     assert packed(folder, tmp_path / "ds", follow_links=True).samples == 3
 
 
@@ -366,3 +366,20 @@ def test_a_sample_without_a_byte_is_rejected(tmp_path: Path) -> None:
     assert told["raw_data"]["hashes"] == {"sha1": hashlib.sha1(content).hexdigest()}
     result = packed(write_index(tmp_path / "in", [told]), tmp_path / "ds", max_rejects=1, kind={"n": Kind.SCALAR})
     assert result.samples == 2
+
+
+def test_an_index_behind_a_link(tmp_path: Path) -> None:
+    folder = numbers(tmp_path / "in", 3)
+    away = (folder / "index.json").rename(tmp_path / "away.json")
+    (folder / "index.json").symlink_to(away)
+    refused(folder, r"index\.json' is a link that leads out of")
+    assert packed(folder, tmp_path / "ds", follow_links=True).samples == 3
+
+
+def test_hashes_that_nobody_knows_are_told(tmp_path: Path) -> None:
+    folder = numbers(tmp_path / "in", 3)
+    assert packed(folder, tmp_path / "ds").warnings == ()
+    raw = json.loads((folder / "index.json").read_text())["shards"][0]["raw_data"]
+    changed(folder, raw_data={**raw, "hashes": {**raw["hashes"], "sha512_256x": "0", "md17": "0"}})
+    told = packed(folder, tmp_path / "ds").warnings
+    assert told == ("hashes in index.json that aren't known here, and aren't checked: 'md17', 'sha512_256x'",)

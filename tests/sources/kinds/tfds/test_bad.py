@@ -260,7 +260,7 @@ def test_links_and_files_that_nothing_tells_of(tmp_path: Path) -> None:
     name = "x-train.tfrecord-00000-of-00001"
     os.rename(folder / name, tmp_path / "elsewhere")
     os.symlink(tmp_path / "elsewhere", folder / name)
-    refused(folder, "link that leads out of the source")
+    refused(folder, "link that leads out of")
     assert packed(folder, tmp_path / "ds", follow_links=True).samples == 4
 
 
@@ -291,3 +291,26 @@ def test_without_protobuf(tmp_path: Path) -> None:
         pytest.raises(UsageError, match=r"pip install 'toolkit\[tfrecord\]'$"),
     ):
         packed(folder, tmp_path / "ds")
+
+
+def test_descriptions_behind_links(tmp_path: Path) -> None:
+    folder = numbers(tmp_path / "in", train=[3])
+    for name in ("features.json", "dataset_info.json"):
+        away = (folder / name).rename(tmp_path / "away.json")
+        (folder / name).symlink_to(away)
+        refused(folder, f"{name}' is a link that leads out of")
+        assert packed(folder, tmp_path / "ds", follow_links=True).samples == 3
+        away.replace(folder / name)
+
+
+def test_the_folder_above_one_version(tmp_path: Path) -> None:
+    numbers(tmp_path / "x/3.0.1", train=[3])
+    (tmp_path / "x/3.0.1.incomplete").mkdir()
+    assert find_kind([str(tmp_path / "x")]) == "tfds"
+    pins = {packed(tmp_path / "x" / below, tmp_path / "ds").pin for below in ("", "3.0.1")}
+    assert len(pins) == 1
+    for version in ("10.0.0", "2.0.0"):
+        numbers(tmp_path / "x" / version, train=[3])
+    assert find_kind([str(tmp_path / "x")]) == "tfds"
+    with pytest.raises(SourceError, match=r"several versions \(2\.0\.0, 3\.0\.1, 10\.0\.0\): give the folder of one"):
+        packed(tmp_path / "x", tmp_path / "ds")

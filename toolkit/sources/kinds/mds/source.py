@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from toolkit.errors import NotFoundError, SourceError, UsageError, did_you_mean
 from toolkit.format.kinds import Kind
-from toolkit.sources.files import InputFile, expand, refuse, stays_within, walk
+from toolkit.sources.files import InputFile, expand, refuse, walk
 from toolkit.sources.kinds.mds.encodings import Encoding, find_encoding
 from toolkit.sources.kinds.mds.index import INDEX_NAME, MDSShard, ShardFile, find_indexes, read_index
-from toolkit.sources.kinds.mds.shards import COMPRESSIONS, ShardReader
+from toolkit.sources.kinds.mds.shards import COMPRESSIONS, ShardReader, is_hash_known
 from toolkit.sources.kinds.mds.table import MDSTable
 from toolkit.sources.names import printable
 from toolkit.sources.options import SourceOptions
@@ -22,6 +22,7 @@ from toolkit.sources.regular import check_regular
 from toolkit.sources.skips import FILE_REASONS, Skips
 from toolkit.sources.splits import DEFAULT_SPLIT, check_name
 from toolkit.sources.state import FileState
+from toolkit.sources.tables.listing import refuse_outside
 from toolkit.sources.tables.source import TableSource
 from toolkit.sources.tables.table import Table
 from toolkit.storage.files import storage_errors
@@ -35,6 +36,7 @@ class MDSSource(TableSource):
     kind = "mds"
     reasons = ("unlisted_shards", *FILE_REASONS)
     _every: Sequence[Table] = ()
+    _unknown_hashes: Sequence[str] = ()
 
     def tables(self, skips: Skips) -> Mapping[str, Sequence[Table]]:
         """Read the indexes, and look for the files of each shard."""
@@ -53,6 +55,8 @@ class MDSSource(TableSource):
                 f"no {INDEX_NAME} of an MDS dataset in {printable(root)!r}, nor in a folder in it: give the folder "
                 "that has it"
             )
+        for path in indexes.values():
+            refuse_outside(path, root, follow_links=options.follow_links)
         wanted = _splits(indexes, options.split)
         folder = _Folder(root, options, skips)
         every = {
@@ -60,23 +64,35 @@ class MDSSource(TableSource):
         }
         folder.note_others([os.path.relpath(path, root) for path in indexes.values()])
         self._every = [table for tables in every.values() for table in tables]
+        self._unknown_hashes = sorted(folder.unknown_hashes)
         return {split: every[name] for split, name in wanted.items()}
 
     def all_tables(self, splits: Mapping[str, Sequence[Table]]) -> Sequence[Table]:
         """Return the tables of all splits of the dataset."""
         return self._every
 
+    def doubts(self) -> tuple[str, ...]:
+        """Tell of hashes that aren't checked."""
+        if not self._unknown_hashes:
+            return ()
+        names = ", ".join(repr(printable(name)) for name in self._unknown_hashes)
+        return (f"hashes in {INDEX_NAME} that aren't known here, and aren't checked: {names}",)
+
 
 class _Folder:
-    """The folder of a dataset, and what in it is listed."""
+    """The folder of a dataset, and what in it is listed.
+
+    Attributes:
+        unknown_hashes: Names of hashes of its shards that can't be checked.
+    """
 
     def __init__(self, root: str, options: SourceOptions, skips: Skips) -> None:
         self._root = root
         self._options = options
         self._skips = skips
         self._patterns = Patterns(options.include, options.exclude)
-        self._stays = stays_within([os.path.realpath(root)])
         self._listed: set[str] = set()
+        self.unknown_hashes: set[str] = set()
 
     def tables(self, base: str, shards: Sequence[MDSShard]) -> Iterator[Table]:
         """Yield the tables of the shards whose index lies in the folder `base`."""
@@ -88,6 +104,8 @@ class _Folder:
                 self._skips.add("excluded", name)
                 continue
             reader = self._reader(base, shard)
+            told = {name for file in (shard.raw, shard.compressed) if file is not None for name in file.hashes}
+            self.unknown_hashes |= {name for name in told if not is_hash_known(name)}
             if shard.columns not in encodings:
                 encodings[shard.columns] = _encodings(shard, name, self._options)
             file = InputFile(os.path.join(self._root, name), name, shard.raw.bytes)
@@ -127,11 +145,7 @@ class _Folder:
 
     def _state(self, path: str, name: str, told: ShardFile) -> FileState:
         """Return the state of a shard's file, which lies in the folder and has the size that the index says."""
-        if not self._options.follow_links and not self._stays(path):
-            raise SourceError(
-                f"{printable(name)!r} is or lies behind a link that leads out of the source, to "
-                f"{printable(os.path.realpath(path))!r}: give --follow-links if that is meant"
-            )
+        refuse_outside(path, self._root, follow_links=self._options.follow_links)
         with storage_errors("read", path):
             state = FileState.of(check_regular(path))
         if state.size != told.bytes:

@@ -13,7 +13,16 @@ from toolkit.sources.names import is_utf8, printable
 from toolkit.sources.regular import open_file
 from toolkit.storage.files import storage_errors
 
-__all__ = ["DESCRIPTIONS", "NotUnderstoodError", "Shard", "class_names", "labels_file", "read_json", "splits_of"]
+__all__ = [
+    "DESCRIPTIONS",
+    "NotUnderstoodError",
+    "Shard",
+    "class_names",
+    "labels_file",
+    "read_json",
+    "splits_of",
+    "version_folders",
+]
 
 DESCRIPTIONS = ("features.json", "dataset_info.json")
 """The files by which a folder is known."""
@@ -23,6 +32,7 @@ _MOST_SHARDS = 10_000_000
 _MOST_RECORDS = (1 << 63) - 1
 _TEMPLATE = "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}"
 _VARIABLE = re.compile(r"\{(\w*)\}")
+_VERSION = re.compile(r"[0-9]{1,9}\.[0-9]{1,9}\.[0-9]{1,9}")
 _DIGITS = 5
 _FORMAT = "tfrecord"
 
@@ -37,6 +47,22 @@ class Shard:
 
     name: str
     records: int
+
+
+def version_folders(path: str) -> list[str]:
+    """Return the folder itself if it has the descriptions; else those in it that do and are called as versions are."""
+    if _is_described(path):
+        return [path]
+    if not os.path.isdir(path):
+        return []
+    with storage_errors("read", path):
+        names = [name for name in os.listdir(path) if _VERSION.fullmatch(name)]
+    names.sort(key=lambda name: [int(part) for part in name.split(".")])
+    return [folder for name in names if _is_described(folder := os.path.join(path, name))]
+
+
+def _is_described(folder: str) -> bool:
+    return all(os.path.isfile(os.path.join(folder, name)) for name in DESCRIPTIONS)
 
 
 def read_json(path: str) -> object:

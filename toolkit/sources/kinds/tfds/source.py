@@ -12,7 +12,7 @@ from itertools import islice
 
 from toolkit.errors import NotFoundError, SourceError, UsageError, did_you_mean
 from toolkit.format.kinds import Kind
-from toolkit.sources.files import InputFile, expand, refuse, stays_within, walk
+from toolkit.sources.files import InputFile, expand, refuse, walk
 from toolkit.sources.kinds.tfds.features import Content, Feature, features_of
 from toolkit.sources.kinds.tfds.files import (
     DESCRIPTIONS,
@@ -22,6 +22,7 @@ from toolkit.sources.kinds.tfds.files import (
     labels_file,
     read_json,
     splits_of,
+    version_folders,
 )
 from toolkit.sources.kinds.tfds.table import TFDSTable
 from toolkit.sources.names import printable
@@ -30,6 +31,7 @@ from toolkit.sources.regular import check_regular
 from toolkit.sources.skips import FILE_REASONS, Skips
 from toolkit.sources.splits import check_name
 from toolkit.sources.state import FileState
+from toolkit.sources.tables.listing import refuse_outside
 from toolkit.sources.tables.source import TableSource
 from toolkit.sources.tables.table import Table
 from toolkit.sources.tfrecords.example import NotAnExampleError, parser, text_of_bytes, values_of
@@ -52,13 +54,19 @@ class TFDSSource(TableSource):
     def tables(self, skips: Skips) -> Mapping[str, Sequence[Table]]:
         """Read the descriptions, and look for the files of each split."""
         paths = [path for given in self.options.paths for path in expand(given)]
-        root = paths[0]
-        if len(paths) > 1 or not all(os.path.isfile(os.path.join(root, name)) for name in DESCRIPTIONS):
+        folders = version_folders(paths[0]) if len(paths) == 1 else []
+        if not folders:
             raise SourceError(
                 f"a TFDS dataset is one folder with {' and '.join(DESCRIPTIONS)} in it, that of a version such as "
                 f"1.0.0: give that folder, not {', '.join(repr(printable(path)) for path in paths[:3])}"
             )
+        if len(folders) > 1:
+            names = ", ".join(os.path.basename(folder) for folder in folders)
+            raise SourceError(f"{printable(paths[0])!r} has several versions ({names}): give the folder of one of them")
+        (root,) = folders
         info, described = (os.path.join(root, name) for name in reversed(DESCRIPTIONS))
+        for description in (info, described):
+            refuse_outside(description, paths[0], follow_links=self.options.follow_links)
         try:
             where = info
             splits = splits_of(read_json(info))
@@ -69,7 +77,7 @@ class TFDSSource(TableSource):
         files = {split: list(self._files(root, shards, skips)) for split, shards in splits.items()}
         wanted = _wanted(splits, self.options.split)
         kept = self._features(features, refused, [one for split in splits for one in files[split]])
-        classes = {one.name: names for one in kept.values() if (names := _classes(root, one))}
+        classes = {one.name: known for one in kept.values() if (known := self._classes(root, one))}
         kept = {name: one if name in classes else replace(one, class_count=0) for name, one in kept.items()}
         self._note_others(root, splits, features, skips)
         every = {
@@ -89,7 +97,6 @@ class TFDSSource(TableSource):
     def _files(self, root: str, shards: Sequence[Shard], skips: Skips) -> Iterator[tuple[InputFile, FileState, int]]:
         """Yield the files of a split with their states and how many records each has."""
         patterns = Patterns(self.options.include, self.options.exclude)
-        stays = stays_within([os.path.realpath(root)])
         for shard in shards:
             path = os.path.join(root, shard.name)
             if not patterns.takes(shard.name):
@@ -100,11 +107,7 @@ class TFDSSource(TableSource):
                     f"dataset_info.json tells of {printable(shard.name)!r} with {shard.records} records, and it isn't "
                     f"in {printable(root)!r}: get it, or leave it out with --exclude {printable(shard.name)!r}"
                 )
-            if not self.options.follow_links and not stays(path):
-                raise SourceError(
-                    f"{printable(shard.name)!r} is or lies behind a link that leads out of the source, to "
-                    f"{printable(os.path.realpath(path))!r}: give --follow-links if that is meant"
-                )
+            refuse_outside(path, root, follow_links=self.options.follow_links)
             with storage_errors("read", path):
                 state = FileState.of(check_regular(path))
             yield InputFile(path, shard.name, state.size), state, shard.records
@@ -137,6 +140,21 @@ class TFDSSource(TableSource):
             kept[one.name] = one
         return kept
 
+    def _classes(self, root: str, feature: Feature) -> tuple[str, ...] | None:
+        """Return the names of a feature's classes: those of its file, or the numbers that tensorflow-datasets says."""
+        if not feature.class_count:
+            return None
+        refuse_outside(os.path.join(root, labels_file(feature.name)), root, follow_links=self.options.follow_links)
+        names = class_names(root, feature.name)
+        if names is None:
+            return tuple(map(str, range(feature.class_count))) if feature.class_count <= _MOST_CLASSES else None
+        if len(names) != feature.class_count:
+            raise SourceError(
+                f"{labels_file(feature.name)!r} has {len(names)} names, and features.json says {feature.class_count} "
+                f"classes: one of them is another dataset's. Get it again, or pack without {feature.name!r}"
+            )
+        return names
+
     def _note_others(
         self, root: str, splits: Mapping[str, Sequence[Shard]], features: Sequence[Feature], skips: Skips
     ) -> None:
@@ -167,21 +185,6 @@ def _wanted(splits: Mapping[str, object], split: str | None) -> list[str]:
             f"{did_you_mean(split, splits)}"
         )
     return [split]
-
-
-def _classes(root: str, feature: Feature) -> tuple[str, ...] | None:
-    """Return the names of a feature's classes: those of its file, or the numbers that tensorflow-datasets says."""
-    if not feature.class_count:
-        return None
-    names = class_names(root, feature.name)
-    if names is None:
-        return tuple(map(str, range(feature.class_count))) if feature.class_count <= _MOST_CLASSES else None
-    if len(names) != feature.class_count:
-        raise SourceError(
-            f"{labels_file(feature.name)!r} has {len(names)} names, and features.json says {feature.class_count} "
-            f"classes: one of them is another dataset's. Get it again, or pack without {feature.name!r}"
-        )
-    return names
 
 
 def _texts(features: Sequence[Feature], files: Sequence[tuple[InputFile, FileState, int]]) -> Iterator[str]:

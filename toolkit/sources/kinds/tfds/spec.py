@@ -30,15 +30,16 @@ class TFDSSpec(SourceSpec):
 
     def looks_like(self, path: str) -> bool:
         """Tell whether the file is the features.json of such a folder."""
-        from toolkit.sources.kinds.tfds.files import DESCRIPTIONS
+        from toolkit.sources.kinds.tfds.files import DESCRIPTIONS, version_folders
 
-        return os.path.basename(path) == DESCRIPTIONS[0] and self.takes_folder(os.path.dirname(path))
+        folder = os.path.dirname(path)
+        return os.path.basename(path) == DESCRIPTIONS[0] and version_folders(folder) == [folder]
 
     def takes_folder(self, path: str) -> bool:
-        """Tell whether both descriptions lie in the folder."""
-        from toolkit.sources.kinds.tfds.files import DESCRIPTIONS
+        """Tell whether both descriptions lie in the folder, or in a version's folder in it."""
+        from toolkit.sources.kinds.tfds.files import version_folders
 
-        return all(os.path.isfile(os.path.join(path, name)) for name in DESCRIPTIONS)
+        return bool(version_folders(path))
 
     def make(self, options: SourceOptions) -> Source:
         """Return what reads it."""
