@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import gzip
 import io
+import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,6 +22,7 @@ from pictures import make_folder
 from sources import tars
 
 import toolkit
+from toolkit.storage.scratch import spooled
 
 Piped = Callable[..., Ended]
 
@@ -108,3 +112,67 @@ def test_a_pipe(tmp_path: Path) -> None:
     words = [*PROGRAM, "pack", "-", str(tmp_path / "ds"), "--source-kind", "csv"]
     subprocess.run(words, input=b"a\n1\n", capture_output=True, timeout=120, check=True)
     assert samples(tmp_path / "ds") == [{"__key__": "stdin#0", "a": 1}]
+
+
+_KILLED = """
+import os, signal, sys
+from toolkit.cli.main import run
+
+step, at, *words = sys.argv[1:]
+real, calls = getattr(os, step), 0
+
+def call(*args, **kwargs):
+    global calls
+    calls += 1
+    if calls == int(at):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return real(*args, **kwargs)
+
+setattr(os, step, call)
+sys.exit(run(words))
+"""
+
+
+@pytest.mark.parametrize(("step", "at"), [("fsync", 1), ("fsync", 4), ("replace", 1)])
+def test_a_pack_that_was_killed_is_gone_on_with(step: str, at: int, tmp_path: Path) -> None:
+    spools = tmp_path / "spools"
+    spools.mkdir()
+    environment = {**os.environ, "TMPDIR": str(spools)}
+    data = b"a\n" + b"".join(b"%d\n" % number for number in range(20_000))
+
+    def words(name: str) -> list[str]:
+        return ["pack", "-", str(tmp_path / name), "--source-kind", "csv", "--shard-size", "64KiB"]
+
+    command = [sys.executable, "-c", _KILLED, step, str(at), *words("ds")]
+    assert subprocess.run(command, input=data, env=environment, capture_output=True, timeout=120).returncode == -9
+    for folder in spools.iterdir():
+        os.utime(folder, (0, 0))
+    for name in ("ds", "whole"):
+        subprocess.run(
+            [*PROGRAM, *words(name)], input=data, env=environment, capture_output=True, timeout=120, check=True
+        )
+    assert toolkit.open(tmp_path / "ds").pin == toolkit.open(tmp_path / "whole").pin
+    assert list(spools.iterdir()) == []
+
+
+def test_what_is_piped_in_is_not_left_behind_when_it_is_interrupted(tmp_path: Path) -> None:
+    spools = tmp_path / "spools"
+    spools.mkdir()
+    command = [*PROGRAM, "pack", "-", str(tmp_path / "ds"), "--source-kind", "csv"]
+    environment = {**os.environ, "TMPDIR": str(spools)}
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as process:
+        while not list(spools.rglob("stdin")):
+            assert process.poll() is None
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
+    assert list(spools.iterdir()) == []
+    assert not (tmp_path / "ds").exists()
+
+
+def test_what_another_process_holds_is_not_taken_away(piped: Piped, tmp_path: Path) -> None:
+    with spooled(io.BytesIO(b"a\n1\n"), "stdin") as path:
+        os.utime(os.path.dirname(path), (0, 0))
+        assert piped(b"a\n2\n", tmp_path / "ds", "--source-kind", "csv").code == 0
+        assert Path(path).read_bytes() == b"a\n1\n"
+    assert not os.path.exists(os.path.dirname(path))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import mmap
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from types import TracebackType
 from typing import BinaryIO, Self
@@ -17,6 +19,8 @@ from toolkit.storage.store import TEMPORARY_PREFIX
 __all__ = ["NamelessFile", "append", "file_bytes", "read_whole", "scratch_folder", "spooled", "take_whole", "written"]
 
 _SPOOLED_BYTES = 1024 * 1024  # at a time
+_SPOOL_PREFIX = f"{TEMPORARY_PREFIX}stdin-"
+_SETTLED_SECONDS = 2.0  # between making a folder and holding it
 
 
 class NamelessFile:
@@ -73,13 +77,45 @@ def scratch_folder(folder: str | None = None, prefix: str = TEMPORARY_PREFIX) ->
 def spooled(stream: BinaryIO, name: str) -> Iterator[str]:
     """Write a stream to its end into a file of that name, which goes at the end of the block; yield its path.
 
+    What a killed process left goes at the next call.
+
     Raises StorageError: the stream can't be read, or the file not be written.
     """
-    with scratch_folder() as folder:
+    with storage_errors("write", tempfile.gettempdir()):
+        _remove_abandoned(tempfile.gettempdir())
+    with scratch_folder(prefix=_SPOOL_PREFIX) as folder, _held(folder):
         path = os.path.join(folder, name)
         with written(path) as file:
             shutil.copyfileobj(stream, file, _SPOOLED_BYTES)
         yield path
+
+
+@contextlib.contextmanager
+def _held(folder: str) -> Iterator[None]:
+    """Hold a folder, so that no other process takes it for abandoned."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
+
+
+def _remove_abandoned(place: str) -> None:
+    """Remove the folders of spooled() that no process holds."""
+    for name in os.listdir(place):
+        if not name.startswith(_SPOOL_PREFIX):
+            continue
+        # Another user's, or another process was faster.
+        with contextlib.suppress(OSError):
+            path = os.path.join(place, name)
+            fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if os.fstat(fd).st_uid == os.getuid() and time.time() - os.fstat(fd).st_mtime > _SETTLED_SECONDS:
+                    shutil.rmtree(path)
+            finally:
+                os.close(fd)
 
 
 def append(path: str, data: memoryview) -> None:
