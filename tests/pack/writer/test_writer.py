@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from pictures import encode, picture
 from PIL import Image
@@ -20,6 +21,7 @@ from PIL import Image
 import toolkit
 from toolkit.errors import ExistsError, RejectsError, SourceError, UsageError
 from toolkit.pack.job import PackResult
+from toolkit.pack.writer.declared import declare
 
 SMALL: dict[str, Any] = {"shard_size": "64KiB"}
 PHOTOS = {"image": "image", "label": "label"}
@@ -461,3 +463,22 @@ def test_a_process_forked_inside_the_block_keeps_no_lock(tmp_path: Path) -> None
     ended.set()
     child.join()
     assert [row["a"] for row in rows(tmp_path / "ds")] == [2, 3]
+
+
+def test_types_as_text_are_read_as_arrow_writes_them_and_none_is_too_deep() -> None:
+    for dtype in (
+        pa.list_(pa.float64(), 4),
+        pa.list_(pa.list_(pa.int8(), 2)),
+        pa.binary(16),
+        pa.large_list(pa.bool_()),
+    ):
+        declared = declare("x", str(dtype))
+        assert declared is not None
+        assert declared.type == dtype
+    for text in (
+        "fixed_size_list<int8, 99999999999999999999>",
+        "fixed_size_binary[99999999999]",
+        "list<" * 999 + ">" * 999,
+    ):
+        with pytest.raises(UsageError, match=r"columns\.x: "):
+            declare("x", text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -27,6 +28,9 @@ _KINDS = {kind.value: kind for kind in Kind if kind not in (Kind.UNKNOWN, Kind.T
 _PLAIN_TYPES = {Kind.TEXT: pa.string(), Kind.JSON: pa.string(), Kind.BYTES: pa.binary()}
 _SCALARS = {bool: pa.bool_(), int: pa.int64(), float: pa.float64()}
 _CHANNELS = (1, 3, 4)
+_FIXED_SIZE = re.compile(r"fixed_size_list\s*<(.*?)(?:,\s*([0-9]{1,9})\s*>|>\[([0-9]{1,9})\])", re.DOTALL)
+_FIXED_WIDTH = re.compile(r"fixed_size_binary\[([0-9]{1,9})\]")
+_DEEPEST = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,22 +142,28 @@ def _of_type(name: str, dtype: pa.DataType) -> Declared:
     return Declared(Column(name=name, kind=kind, arrow_type=str(stored)), stored)
 
 
-def _parsed(name: str, text: str) -> pa.DataType:
-    """Return the Arrow type of a text: an alias of Arrow's, or list<…>, large_list<…>, fixed_size_list<…, n>."""
+def _parsed(name: str, text: str, depth: int = 0) -> pa.DataType:
+    """Return the Arrow type of a text: an alias of Arrow's, or list<…>, large_list<…>, fixed_size_list<…, n>.
+
+    Arrow itself writes the last as fixed_size_list<…>[n].
+    """
+    if depth > _DEEPEST:
+        raise UsageError(f"columns.{name}: a type that is nested more than {_DEEPEST} deep can't be stored")
+    fixed = _FIXED_SIZE.fullmatch(text.strip())
+    if fixed is not None:
+        return pa.list_(_parsed(name, fixed[1].removeprefix("item:"), depth + 1), int(fixed[2] or fixed[3]))
     word, opened, inner = text.strip().partition("<")
     word = word.strip()
     if opened and inner.rstrip().endswith(">"):
         inner = inner.rstrip()[:-1]
         if word == "list":
-            return pa.list_(_parsed(name, inner.removeprefix("item:")))
+            return pa.list_(_parsed(name, inner.removeprefix("item:"), depth + 1))
         if word == "large_list":
-            return pa.large_list(_parsed(name, inner.removeprefix("item:")))
-        of, comma, size = inner.rpartition(",")
-        if word == "fixed_size_list" and comma and size.strip().isdecimal():
-            return pa.list_(_parsed(name, of.removeprefix("item:")), int(size))
+            return pa.large_list(_parsed(name, inner.removeprefix("item:"), depth + 1))
     elif not opened:
-        if text.endswith("]") and text.startswith("fixed_size_binary[") and text[18:-1].isdecimal():
-            return pa.binary(int(text[18:-1]))
+        width = _FIXED_WIDTH.fullmatch(word)
+        if width is not None:
+            return pa.binary(int(width[1]))
         try:
             return pa.type_for_alias({"date32[day]": "date32", "date64[ms]": "date64"}.get(word, word))
         except ValueError:
