@@ -16,7 +16,7 @@ import signal
 import sys
 import traceback
 
-from faults.records import write_records
+from records import write_records  # which lies beside this: it is run as a script
 
 from toolkit.cli.main import run as run_command
 

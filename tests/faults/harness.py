@@ -52,7 +52,11 @@ class Driver:
             text=True,
             env={**os.environ, "LD_PRELOAD": str(shim)},
         )
-        self._ask({"args": [str(arg) for arg in warm], "out": str(self._out), "err": str(self._err)})
+        try:
+            self._ask({"args": [str(arg) for arg in warm], "out": str(self._out), "err": str(self._err)})
+        except BaseException:
+            self._process.communicate(timeout=60)
+            raise
 
     def __enter__(self) -> Self:
         return self
