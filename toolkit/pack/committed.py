@@ -10,7 +10,8 @@ __all__ = ["Committed"]
 class Committed(msgspec.Struct, frozen=True, kw_only=True):
     """What a commit came to: its pin, the version it was appended to, and by which job from which input.
 
-    `job` and `input` are hashes: of the options, and of the slices as they were listed.
+    `job` and `input` are hashes: of the options, and of the slices as they were listed. Records that were passed over
+    lacked a column: a writer's records are these, those added and those rejected.
     """
 
     pin: str
@@ -20,3 +21,4 @@ class Committed(msgspec.Struct, frozen=True, kw_only=True):
     added: int
     renamed: int
     rejected: int
+    passed_over: int = 0

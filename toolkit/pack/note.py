@@ -43,6 +43,7 @@ class CommitNote:
             added=added,
             renamed=renamed,
             rejected=rejected,
+            passed_over=prepared.rows.survey.skipped.get("missing", 0),
         )
         self._store.write(COMMIT_NOTE, msgspec.json.encode(note))
 

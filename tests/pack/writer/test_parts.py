@@ -181,3 +181,16 @@ def test_parts_can_be_given_up(tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "ds/.parts/000000-of-000003")
     write_part(tmp_path / "ds", 0)
     assert toolkit.merge_parts(tmp_path / "ds", parts=3).samples == 30
+
+
+@pytest.mark.parametrize("name", ["complete", "records-000000000"])
+@pytest.mark.parametrize("data", [b"", b"{", b"[]", b"\xff"])
+def test_a_damaged_part_is_named_and_written_anew(tmp_path: Path, name: str, data: bytes) -> None:
+    for part in range(3):
+        write_part(tmp_path / "ds", part)
+    (file,) = tmp_path.glob(f"ds/.parts/000001-of-000003/.journal/{name}")
+    file.write_bytes(data)
+    with pytest.raises(SourceError, match=r"part 1 is damaged.*: write it anew"):
+        toolkit.merge_parts(tmp_path / "ds", parts=3)
+    write_part(tmp_path / "ds", 1, on_existing="overwrite")
+    assert toolkit.merge_parts(tmp_path / "ds", parts=3).pin

@@ -22,6 +22,7 @@ import toolkit
 from toolkit.errors import ExistsError, RejectsError, SourceError, UsageError
 from toolkit.pack.job import PackResult
 from toolkit.pack.writer.declared import declare
+from toolkit.pack.writer.session import Session
 
 SMALL: dict[str, Any] = {"shard_size": "64KiB"}
 PHOTOS = {"image": "image", "label": "label"}
@@ -482,3 +483,15 @@ def test_types_as_text_are_read_as_arrow_writes_them_and_none_is_too_deep() -> N
     ):
         with pytest.raises(UsageError, match=r"columns\.x: "):
             declare("x", text)
+
+
+def test_goes_on_behind_a_commit_that_passed_records_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    records = [{"a": number} if number % 3 else {} for number in range(10)]
+    options: dict[str, Any] = {"columns": {"a": "int64"}, "missing": "skip", "on_existing": "resume"}
+    with monkeypatch.context() as patched:
+        patched.setattr(Session, "_forget", lambda _: None)  # killed behind the commit
+        pin = write(tmp_path / "ds", *records, **options).pin
+    with toolkit.writer(tmp_path / "ds", **options) as w:
+        assert w.done == len(records)
+    assert w.result is not None
+    assert w.result.pin == pin

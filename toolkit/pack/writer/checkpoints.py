@@ -111,7 +111,7 @@ def read_checkpoints(journal: Journal, finished: Mapping[tuple[str, int], SliceR
 
 
 def read_whole(journal: Journal) -> Iterator[Checkpoint]:
-    """Yield the checkpoints of a part that is complete."""
+    """Yield the checkpoints of a part that is complete. Raises MsgspecError, UnicodeDecodeError: one is damaged."""
     number = 0
     while journal.store.info(_name(number)) is not None:
         yield _CHECKPOINT.decode(journal.store.read(_name(number)))

@@ -168,7 +168,11 @@ class _Merge:
         merged, found = Records(), []
         numbers: Counter[str] = Counter()
         for part in range(parts):
-            for checkpoint in read_whole(Journal(self._part(part))):
+            try:
+                checkpoints = list(read_whole(Journal(self._part(part))))
+            except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+                raise _damaged(part) from error
+            for checkpoint in checkpoints:
                 for split, number in checkpoint.slices.items():
                     span = f"part {part}, records {checkpoint.first} to {checkpoint.stop - 1}"
                     payload = ("part", part, checkpoint.first, checkpoint.stop)
@@ -188,7 +192,7 @@ class _Merge:
         for one, part, number in slices:
             of_part = Journal(self._part(part)).entry(one.split, number)
             if of_part is None:
-                raise SourceError(f'part {part} is damaged: write it anew, with on_existing="overwrite"')
+                raise _damaged(part)
             print_of = fingerprint(one, schema_hash)
             known_entry = finished.get((one.split, one.number))
             if (
@@ -217,6 +221,10 @@ class _Merge:
             raise SourceError(
                 f'part {part} has lost {path.removeprefix(f"{SHARDS}/")!r}: write it anew, with on_existing="overwrite"'
             )
+
+
+def _damaged(part: int) -> SourceError:
+    return SourceError(f'part {part} is damaged: write it anew, with on_existing="overwrite"')
 
 
 def _check_ids(base: Base, facts: PartFacts) -> None:

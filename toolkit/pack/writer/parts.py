@@ -97,8 +97,15 @@ def write_facts(
 
 
 def count_records(store: WritableStore) -> int:
-    """Return how many records a finished part had."""
-    return _FACTS.decode(store.read(COMPLETE)).records
+    """Return how many records a finished part had. Raises SourceError."""
+    return _facts(store).records
+
+
+def _facts(store: WritableStore, part: str = "this part") -> PartFacts:
+    try:
+        return _FACTS.decode(store.read(COMPLETE))
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise SourceError(f'{part} is damaged ({error}): write it anew, with on_existing="overwrite"') from error
 
 
 def read_facts(dataset: str, parts: int) -> list[PartFacts]:
@@ -112,7 +119,7 @@ def read_facts(dataset: str, parts: int) -> list[PartFacts]:
     for number in range(parts):
         store = LocalStore(os.path.join(dataset, part_folder(Part(number, parts))))
         if store.info(COMPLETE) is not None:
-            found.append(_FACTS.decode(store.read(COMPLETE)))
+            found.append(_facts(store, f"part {number}"))
         elif store.entries():
             unfinished.append(number)
         else:

@@ -275,7 +275,7 @@ class Session:
         if job.on_existing is OnExisting.RESUME:
             if current is not None:
                 self._committed = current
-                self._whole = current.added + current.rejected
+                self._whole = current.added + current.rejected + current.passed_over
                 return
             if self._is_complete:
                 self._whole = count_records(journal.store)
