@@ -203,6 +203,20 @@ def test_a_dataset_of_torch(tmp_path: Path) -> None:
         toolkit.pack(data.DataLoader(Photos()), tmp_path / "no")
 
 
+def test_names_that_are_left_out_are_told(tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets")
+    names = datasets.ClassLabel(names=["cat", "dog"])
+    features = datasets.Features({"ids": datasets.List(names), "n": datasets.Value("int64")})
+    source = datasets.Dataset.from_dict({"ids": [[0, 1], []], "n": [1, 2]}, features=features)
+    result = toolkit.pack(source, tmp_path / "ds")
+    (told,) = result.warnings
+    assert "column 'ids' has lists of ids, and the names of their classes were left out" in told
+    assert [row["ids"] for row in rows(tmp_path / "ds")] == [[0, 1], []]
+    source.to_parquet(str(tmp_path / "it.parquet"))
+    assert toolkit.pack(tmp_path / "it.parquet", tmp_path / "named").warnings == ()
+    assert toolkit.open(tmp_path / "named").class_names["ids"] == ("cat", "dog")
+
+
 def test_what_cannot_be(tmp_path: Path) -> None:
     polars = pytest.importorskip("polars")
     frame = pa.Table.from_pylist(RECORDS)

@@ -124,7 +124,17 @@ class _Records:
                     key = record.get(self._job.key)
                     key = "" if key is None else key
                 w.add(values, key=key, split=of)
-        return cast(PackResult, w.result)  # the block has ended well
+        result = cast(PackResult, w.result)  # the block has ended well
+        return replace(result, warnings=(*result.warnings, *self._doubts(fields)))
+
+    def _doubts(self, fields: Mapping[str, str]) -> Iterator[str]:
+        """Yield what the user should know before trusting columns, each made of a field."""
+        for column, field in fields.items():
+            if field in self._first.nameless:
+                yield (
+                    f"column {column!r} has lists of ids, and the names of their classes were left out: to keep them, "
+                    "write the dataset with its to_parquet(), and pack that"
+                )
 
     @property
     def _chooses(self) -> bool:

@@ -25,6 +25,7 @@ class Stream:
         classes: Names of the ids in a field of labels.
         names: The fields of records that are tuples.
         no_label: The id that stands for no label.
+        nameless: Fields of lists of ids whose class names are not kept.
         jumps: records() finds a record without reading those before, and can be called again.
     """
 
@@ -33,6 +34,7 @@ class Stream:
     classes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     names: tuple[str, ...] = ()
     no_label: int | None = None
+    nameless: tuple[str, ...] = ()
     jumps: bool = False
 
 
@@ -79,6 +81,7 @@ def _of_datasets(source: Any) -> Stream:
             classes[name] = tuple(feature.names)
         else:
             fields[name] = types.field(name).type
+    nameless = tuple(name for name, feature in features.items() if _lists_ids(feature))
     stored = source.with_format("arrow")
     # Rows of a streamed one, of which a column was renamed, have the types of their own values, and don't go together.
     batch_rows = _BATCH_ROWS if hasattr(stored, "select") else 1
@@ -90,7 +93,13 @@ def _of_datasets(source: Any) -> Stream:
         for batch in rest.iter(batch_size=batch_rows):
             yield from batch.to_pylist()
 
-    return Stream(records=records, fields=fields, classes=classes, no_label=-1, jumps=True)
+    return Stream(records=records, fields=fields, classes=classes, no_label=-1, nameless=nameless, jumps=True)
+
+
+def _lists_ids(feature: Any) -> bool:
+    """Tell whether a feature is of lists of ids that have names, in any of the forms it had over the years."""
+    inside = feature[0] if isinstance(feature, list) and feature else getattr(feature, "feature", None)
+    return type(inside).__name__ == "ClassLabel"
 
 
 def _of_torch(source: Any, *, is_iterable: bool) -> Stream:
