@@ -23,7 +23,7 @@ test: setup
 	@$(BIN)/python -m pytest -n 2 --dist loadscope
 
 matrices: setup
-	@TOOLKIT_EVERY_CASE=1 $(BIN)/python -m pytest -n 2 --dist loadscope $$(grep -rl '^from matrix import' tests)
+	@EVERY_CASE=1 $(BIN)/python -m pytest -n 2 --dist loadscope $$(grep -rl '^from matrix import' tests)
 
 lint: setup
 	@$(BIN)/ruff check .

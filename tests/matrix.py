@@ -19,6 +19,6 @@ _LAST = 4
 
 def some_of(cases: Sequence[T]) -> list[T]:
     """Return the cases that this run takes, in order."""
-    if os.environ.get("TOOLKIT_EVERY_CASE"):
+    if os.environ.get("EVERY_CASE"):
         return list(cases)
     return [case for number, case in enumerate(cases) if number % _EACH == 0 or number >= len(cases) - _LAST]
