@@ -17,56 +17,31 @@ from toolkit.sources.reject import Reject
 from toolkit.sources.tables.delimited.dialect import Dialect, check_names, fields_of
 from toolkit.sources.tables.delimited.field_types import FieldType, convert
 from toolkit.sources.tables.delimited.rows import Block, parse, read_blocks
+from toolkit.sources.tables.lines import LineTable, Piece, ScannedLines
 from toolkit.sources.tables.stream import TextFile, open_text, place_of
-from toolkit.sources.tables.table import Table, TableFacts
+from toolkit.sources.tables.table import TableFacts
 
 __all__ = ["DelimitedTable", "Scanned", "scan_delimited"]
 
 _MOST_REJECTS = 10_000  # beyond it, the delimiter or a quote is wrong
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """Some rows: where they are in the text, the line that they begin on and how many they take, how many they are."""
-
-    start: int
-    end: int
-    line: int
-    lines: int
-    rows: int
-
-
 @dataclass(frozen=True, kw_only=True)
-class Scanned:
-    """What is found in a file by reading it once.
+class Scanned(ScannedLines):
+    """What is found in a file by reading it once; of the rejects, rows with more or fewer fields than names.
 
     Attributes:
-        text: The file.
         dialect: How it is written.
         names: The names of its fields, in order; "" for an index that pandas wrote, which is passed over.
-        pieces: Where its rows are.
-        rejects: Rows that have more or fewer fields than there are names.
-        blank_lines: How many lines have nothing.
-        most: Bytes that a row may have.
     """
 
-    text: TextFile
     dialect: Dialect
     names: tuple[str, ...]
-    pieces: tuple[Piece, ...]
-    rejects: tuple[Reject, ...]
-    blank_lines: int
-    most: int
 
     @property
     def fields(self) -> tuple[str, ...]:
         """The names of the fields that become columns."""
         return tuple(name for name in self.names if name)
-
-    @property
-    def rows(self) -> int:
-        """How many rows there are."""
-        return sum(piece.rows for piece in self.pieces)
 
 
 def scan_delimited(file: InputFile, dialect: Dialect, types: dict[str, FieldType], most: int) -> Scanned:
@@ -175,21 +150,12 @@ class _Scan:
             )
 
 
-class DelimitedTable(Table):
+class DelimitedTable(LineTable):
     """The rows of a file."""
 
     def __init__(self, scanned: Scanned, schema: pa.Schema, facts: TableFacts) -> None:
         """Take what was found. Fields of `schema` that the file hasn't are null."""
-        self.file = scanned.text.file
-        self.schema = schema
-        self.facts = facts
-        self.rejects = scanned.rejects
-        pieces = scanned.pieces
-        if pieces and not scanned.text.has_places:  # it is read from the front only
-            rows, lines = sum(one.rows for one in pieces), sum(one.lines for one in pieces)
-            pieces = (Piece(pieces[0].start, pieces[-1].end, pieces[0].line, lines, rows),)
-        self.pieces = [(piece.rows, max(1, piece.end - piece.start)) for piece in pieces]
-        self._pieces = pieces
+        super().__init__(scanned, schema, facts, scanned.dialect)
         self._scanned = scanned
 
     @property
@@ -208,23 +174,6 @@ class DelimitedTable(Table):
             texts = dict(zip(wanted, batch.columns, strict=True))
             arrays = [self._values(name, texts, batch.num_rows) for name in fields]
             yield pa.RecordBatch.from_arrays(arrays, schema=schema) if fields else batch
-
-    def fingerprint(self, first: int, count: int) -> str:
-        """Return the file's state, how it is read, and which pieces these are."""
-        text = self._scanned.text
-        places = [(piece.start, piece.end) for piece in self._pieces[first : first + count]]
-        return repr((tuple(text.state), text.encoding, self._scanned.dialect, places))
-
-    def place(self, row: int) -> str:
-        """Return the file and the line that a row begins on. Where lines aren't rows, a piece is read for it."""
-        before = 0
-        for number, piece in enumerate(self._pieces):
-            if row < before + piece.rows:
-                if piece.rows == piece.lines:
-                    return f"{printable(self.file.path)}, line {piece.line + row - before}"
-                return f"{printable(self.file.path)}, line {self._line(number, row - before)}"
-            before += piece.rows
-        return super().place(row)
 
     def _values(self, name: str, texts: Mapping[str, pa.Array], rows: int) -> pa.Array:
         dtype = self.schema.field(name).type

@@ -14,8 +14,9 @@ from toolkit.sources.names import printable
 from toolkit.sources.reject import Reject
 from toolkit.sources.tables.json_lines.field_types import FieldType, convert
 from toolkit.sources.tables.json_lines.line import LineError, parse_line
+from toolkit.sources.tables.lines import LineTable, Piece, ScannedLines
 from toolkit.sources.tables.stream import BYTE_ORDER_MARK, TextFile, open_text, place_of
-from toolkit.sources.tables.table import Table, TableFacts
+from toolkit.sources.tables.table import TableFacts
 
 __all__ = ["JsonLinesTable", "Scanned", "scan_json_lines"]
 
@@ -23,42 +24,16 @@ _MOST_FIELDS = 10_000
 _MOST_REJECTS = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """Some rows: where they are in the text, the line that they begin on and how many they take, how many they are."""
-
-    start: int
-    end: int
-    line: int
-    lines: int
-    rows: int
-
-
 @dataclass(frozen=True, kw_only=True)
-class Scanned:
+class Scanned(ScannedLines):
     """What is found in a file by reading it once.
 
     Attributes:
-        text: The file.
         as_json, as_text: Fields whose values are kept as they are written, as JSON or as text.
-        pieces: Where its rows are.
-        rejects: Lines that are no row.
-        blank_lines: How many lines have nothing.
-        most: Bytes that a line may have.
     """
 
-    text: TextFile
     as_json: frozenset[str]
     as_text: frozenset[str]
-    pieces: tuple[Piece, ...]
-    rejects: tuple[Reject, ...]
-    blank_lines: int
-    most: int
-
-    @property
-    def rows(self) -> int:
-        """How many rows there are."""
-        return sum(piece.rows for piece in self.pieces)
 
 
 class _Row(NamedTuple):
@@ -121,21 +96,12 @@ def scan_json_lines(
     )
 
 
-class JsonLinesTable(Table):
+class JsonLinesTable(LineTable):
     """The rows of a file."""
 
     def __init__(self, scanned: Scanned, schema: pa.Schema, facts: TableFacts) -> None:
         """Take what was found. Fields of `schema` that a row hasn't are null."""
-        self.file = scanned.text.file
-        self.schema = schema
-        self.facts = facts
-        self.rejects = scanned.rejects
-        pieces = scanned.pieces
-        if pieces and not scanned.text.has_places:  # it is read from the front only
-            rows, lines = sum(one.rows for one in pieces), sum(one.lines for one in pieces)
-            pieces = (Piece(pieces[0].start, pieces[-1].end, 1, lines, rows),)
-        self.pieces = [(piece.rows, piece.end - piece.start) for piece in pieces]
-        self._pieces = pieces
+        super().__init__(scanned, schema, facts, (sorted(scanned.as_json), sorted(scanned.as_text)))
         self._scanned = scanned
 
     def read(self, fields: Sequence[str], first: int, count: int) -> Iterator[pa.RecordBatch]:
@@ -144,22 +110,6 @@ class JsonLinesTable(Table):
         for rows in self._rows(first, count):
             columns = [convert([row.fields.get(field.name) for row in rows], field.type) for field in schema]
             yield pa.RecordBatch.from_arrays(columns, schema=schema)
-
-    def fingerprint(self, first: int, count: int) -> str:
-        """Return the file's state, how it is read, and which pieces these are."""
-        scanned = self._scanned
-        asked = sorted(scanned.as_json), sorted(scanned.as_text)
-        places = [(piece.start, piece.end) for piece in self._pieces[first : first + count]]
-        return repr((tuple(scanned.text.state), scanned.text.encoding, asked, places))
-
-    def place(self, row: int) -> str:
-        """Return the file and the line of a row. Where some lines are no row, a piece is read for it."""
-        for number, piece in enumerate(self._pieces):
-            if row < piece.rows:
-                line = piece.line + row if piece.rows == piece.lines else self._line(number, row)
-                return f"{printable(self.file.path)}, line {line}"
-            row -= piece.rows
-        return super().place(row)
 
     def _rows(self, first: int, count: int) -> Iterator[list[_Row]]:
         scanned = self._scanned
