@@ -11,12 +11,11 @@ from pathlib import Path
 from toolkit.format.tables import sha256
 from toolkit.pack.job import PackJob
 
-_KILLED = textwrap.dedent(
+KILL_AT = textwrap.dedent(
     """
-    import os, pickle, signal, sys
-    from toolkit.pack.run import pack
+    import os, signal, sys
 
-    step, at, job = sys.argv[1:]
+    step, at, *words = sys.argv[1:]
     real, calls = getattr(os, step), 0
 
     def call(*args, **kwargs):
@@ -27,14 +26,20 @@ _KILLED = textwrap.dedent(
         return real(*args, **kwargs)
 
     setattr(os, step, call)
-    pack(pickle.loads(bytes.fromhex(job)))
     """
 )
+"""The beginning of a program that is killed at a call of os.<step>: its arguments are that, the call, and `words`."""
+
+_PACK = """
+import pickle
+from toolkit.pack.run import pack
+pack(pickle.loads(bytes.fromhex(words[0])))
+"""
 
 
 def killed(step: str, at: int, job: PackJob) -> bool:
     """Run `job` and kill it at the `at`-th call of os.`step`; False when there are fewer."""
-    command = [sys.executable, "-c", _KILLED, step, str(at), pickle.dumps(job).hex()]
+    command = [sys.executable, "-c", KILL_AT + _PACK, step, str(at), pickle.dumps(job).hex()]
     code = subprocess.run(command, timeout=60).returncode
     assert code in (0, -9)
     return code == -9

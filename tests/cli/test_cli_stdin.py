@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 import tfrecords
 from command import PROGRAM, Cli, Ended
+from kills import KILL_AT
 from pictures import make_folder
 from sources import tars
 
@@ -114,21 +115,8 @@ def test_a_pipe(tmp_path: Path) -> None:
     assert samples(tmp_path / "ds") == [{"__key__": "stdin#0", "a": 1}]
 
 
-_KILLED = """
-import os, signal, sys
+_PACK = """
 from toolkit.cli.main import run
-
-step, at, *words = sys.argv[1:]
-real, calls = getattr(os, step), 0
-
-def call(*args, **kwargs):
-    global calls
-    calls += 1
-    if calls == int(at):
-        os.kill(os.getpid(), signal.SIGKILL)
-    return real(*args, **kwargs)
-
-setattr(os, step, call)
 sys.exit(run(words))
 """
 
@@ -143,7 +131,7 @@ def test_a_pack_that_was_killed_is_gone_on_with(step: str, at: int, tmp_path: Pa
     def words(name: str) -> list[str]:
         return ["pack", "-", str(tmp_path / name), "--source-kind", "csv", "--shard-size", "64KiB"]
 
-    command = [sys.executable, "-c", _KILLED, step, str(at), *words("ds")]
+    command = [sys.executable, "-c", KILL_AT + _PACK, step, str(at), *words("ds")]
     assert subprocess.run(command, input=data, env=environment, capture_output=True, timeout=120).returncode == -9
     for folder in spools.iterdir():
         os.utime(folder, (0, 0))
