@@ -1,5 +1,5 @@
 # make demo      photographs -> pack -> verify -> bench -> train, from nothing
-# make test      every test
+# make test      every test; one that fails is run once more alone, and told by name if it passes then
 # make matrices  every kill, failure and flip of which make test takes a part
 # make fuzz      made-up inputs, SECONDS=60 for each target; TARGETS="jpeg kernels" for some of them; SEED=0 for the
 #                same inputs each time
@@ -20,7 +20,7 @@ demo: setup
 	@scripts/demo.sh $(DEMO)
 
 test: setup
-	@$(BIN)/python -m pytest -n 2 --dist loadscope
+	@scripts/test.sh
 
 matrices: setup
 	@EVERY_CASE=1 $(BIN)/python -m pytest -n 2 --dist loadscope $$(grep -rl '^from matrix import' tests)

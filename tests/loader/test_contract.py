@@ -179,6 +179,9 @@ def test_kill_9_of_a_rank_and_resume_from_its_last_checkpoint(
             process.stdin.write("\n")
             process.stdin.flush()
     ranks[1].kill()  # in the middle of a step, with batches prefetched
+    for process in (ranks[0], ranks[2]):  # have done that step, which rank 1 may have checkpointed
+        assert process.stdout is not None
+        assert process.stdout.readline().strip()
     for process in ranks:
         process.kill()
         process.communicate()
