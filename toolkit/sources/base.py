@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from toolkit.format.schema import KEY, Column, Kind
+from toolkit.sources.in_place import Places
 from toolkit.sources.options import LARGEST_VALUE
 from toolkit.sources.reject import Reject
 
@@ -109,11 +110,13 @@ class Rows:
         batch: A record batch of rows_schema(survey). It may have no rows.
         rejects: Samples that would have come between or behind these rows, each once, in order.
         read_bytes: How much of the slice's `bytes` was read since the rows before.
+        places: Column of a medium -> where the values of its rows lie, where the source was asked for it.
     """
 
     batch: pa.RecordBatch
     rejects: tuple[Reject, ...]
     read_bytes: int
+    places: Mapping[str, Places] = field(default_factory=dict)
 
 
 class Source(ABC):

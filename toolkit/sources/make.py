@@ -10,7 +10,7 @@ from toolkit.options.option import flag_of
 from toolkit.sources.base import Source
 from toolkit.sources.detect import find_kind
 from toolkit.sources.fields import check_fields
-from toolkit.sources.options import InputOptions, SourceOptions
+from toolkit.sources.options import InputOptions, PlacesWanted, SourceOptions
 from toolkit.sources.registry import every, named, of_plugins
 from toolkit.sources.spec import TOKENS, SourceSpec
 from toolkit.sources.splits import check_name
@@ -58,6 +58,8 @@ def _source(spec: SourceSpec, options: SourceOptions) -> Source:
     """Return what reads the input, or its texts where they are to become tokens."""
     if options.split is not None:
         check_name(options.split)
+    if options.places is not PlacesWanted.NONE and not spec.in_place:
+        raise UsageError(f"{_in_place_text(spec)}: pack it")
     if options.tokenizer is not None:
         from toolkit.sources.tokenized import check_tokenized, text_options
 
@@ -75,6 +77,12 @@ def _source(spec: SourceSpec, options: SourceOptions) -> Source:
             )
     check_fields(options)
     return spec.make(options)
+
+
+def _in_place_text(spec: SourceSpec) -> str:
+    """Say which kinds can stay where they are, and that this one can't."""
+    others = ", ".join(one.name for one in every() if one.in_place)
+    return f"values of {spec.title} can't stay where they are, as those of {others} can"
 
 
 def _told(options: SourceOptions) -> str | None:

@@ -20,6 +20,7 @@ __all__ = [
     "InputOptions",
     "LabelMode",
     "Missing",
+    "PlacesWanted",
     "SourceOptions",
     "VerifyImages",
 ]
@@ -47,6 +48,18 @@ class Missing(enum.Enum):
     NULL = "null"
     SKIP = "skip"
     ERROR = "error"
+
+
+class PlacesWanted(enum.Enum):
+    """Whether read() of a source says where values of media lie."""
+
+    NONE = "none"
+    BESIDE = "beside"
+    """With the values: both are of the same moment."""
+
+    ONLY = "only"
+    """In place of the values, which are null and not read: nothing is checked that only reading tells, so nothing is a
+    reject for it."""
 
 
 class VerifyImages(enum.Enum):
@@ -258,7 +271,9 @@ class SourceOptions(InputOptions):
     Attributes:
         paths: The input: one folder, or files, folders and brace lists.
         slice_bytes: How much input a slice takes, as far as the input can be cut there.
+        places: Whether the values of media are given, or where they lie, or both; only kinds that are `in_place` can.
     """
 
     paths: tuple[str, ...]
     slice_bytes: int
+    places: PlacesWanted = PlacesWanted.NONE
