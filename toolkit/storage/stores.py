@@ -7,12 +7,13 @@ from collections.abc import Callable
 
 from toolkit.errors import NotFoundError, did_you_mean
 from toolkit.storage.local import find_local, siblings
+from toolkit.storage.memory import open_memory
 from toolkit.storage.places import local_path
 from toolkit.storage.store import Store
 
 __all__ = ["STORES", "open_store"]
 
-STORES: dict[str, Callable[[str], tuple[Store, str]]] = {}
+STORES: dict[str, Callable[[str], tuple[Store, str]]] = {"memory": open_memory}
 """By the scheme of a URL: what returns the store that the URL lies in, and the object's name there, "" for the root."""
 
 

@@ -8,12 +8,14 @@ from typing import Protocol, Self
 
 import pyarrow as pa
 
+from toolkit.errors import PinMismatchError
 from toolkit.format.contents import read_classes, read_index, read_schema
 from toolkit.format.index import ShardIndex
 from toolkit.format.layout import batch_shape
-from toolkit.format.pin import Version, resolve
+from toolkit.format.pin import MANIFESTS, Version, resolve
 from toolkit.format.reader import Verify
 from toolkit.loader.dataset.fetch import Fetcher
+from toolkit.storage.memory import MemoryStore
 
 __all__ = ["Opened", "Place", "Stored"]
 
@@ -49,10 +51,18 @@ class Place:
     pin: str
     split: str
     verify: Verify
+    store: MemoryStore | None = None
+    """Of a dataset in memory: the store, or what makes it again."""
 
     def open(self) -> Opened:
         """Open the split of that very version. Raises as toolkit.open does."""
-        return Opened(resolve(f"{self.root}@sha256:{self.pin}"), self.split, self.verify)
+        root = self.root if self.store is None else self.store.location
+        if self.store is not None and self.store.info(f"{MANIFESTS}/{self.pin}.json") is None:
+            raise PinMismatchError(
+                f"{self.store.origin} isn't what it was when the dataset was opened: files were added, removed or "
+                "changed since. Open it anew, or pack it where it is to stay as it is"
+            )
+        return Opened(resolve(f"{root}@sha256:{self.pin}"), self.split, self.verify)
 
 
 class Opened:
@@ -71,7 +81,9 @@ class Opened:
     @property
     def place(self) -> Place:
         """Where to find it again; the folder as an absolute path."""
-        return Place(self.version.root, self.version.pin, self.split, self._verify)
+        store = self.version.store
+        kept = store if isinstance(store, MemoryStore) else None
+        return Place(self.version.root, self.version.pin, self.split, self._verify, kept)
 
     def verified(self, verify: Verify) -> Self:
         """Return the same split, read with other checks: tables are shared, shards are opened anew."""
