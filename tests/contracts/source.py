@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -12,7 +14,9 @@ import pyarrow as pa
 import pytest
 
 from toolkit.errors import SourceError, UsageError
+from toolkit.format.arrays import valid_rows
 from toolkit.format.kinds import Kind
+from toolkit.format.media import stored_medium
 from toolkit.format.schema import KEY
 from toolkit.options.option import flag_of
 from toolkit.pack.job import PackJob
@@ -22,7 +26,7 @@ from toolkit.sources.base import Slice, Source, Survey, rows_schema
 from toolkit.sources.detect import find_kind
 from toolkit.sources.make import make_source
 from toolkit.sources.names import is_utf8
-from toolkit.sources.options import InputOptions, LabelMode, Missing, SourceOptions, VerifyImages
+from toolkit.sources.options import InputOptions, LabelMode, Missing, PlacesWanted, SourceOptions, VerifyImages
 from toolkit.sources.reject import Reject
 from toolkit.sources.skips import WORDS
 from toolkit.sources.spec import SourceSpec
@@ -72,6 +76,14 @@ class Bad(NamedTuple):
     key: str
 
 
+class Placed(NamedTuple):
+    """A row: its values but those of media, these, and where each of them lies and is called."""
+
+    row: dict[str, Any]
+    media: dict[str, Any]
+    places: dict[str, tuple[Any, ...] | None]
+
+
 class SourceContract:
     """A subclass names the kind, and writes inputs of it, each below the folder that it is given.
 
@@ -94,6 +106,10 @@ class SourceContract:
     def bad(self, root: Path) -> Bad | None:
         """Write an input with one sample that is rejected, beside others; None where none is."""
         raise NotImplementedError
+
+    def media(self, root: Path) -> Path:
+        """Write what good() does, with a column of a medium: for kinds whose values can stay in place."""
+        return self.good(root)
 
     def stranger(self, folder: Path) -> str:
         """Put a file into an input that isn't of this kind, and return its name."""
@@ -261,6 +277,46 @@ class SourceContract:
             wanted += [row for row in everything if row[0] == split][:3]
         assert read(few, few.survey()) == wanted
 
+    def test_only_kinds_that_can_say_where_values_lie(self, tmp_path: Path) -> None:
+        if self.spec.in_place:
+            self.source(tmp_path, places=PlacesWanted.ONLY)
+            return
+        for wanted in (PlacesWanted.BESIDE, PlacesWanted.ONLY):
+            with pytest.raises(UsageError, match=r"can't stay where they are, .*: pack it"):
+                self.source(tmp_path, places=wanted)
+
+    def test_places_are_where_the_values_lie(self, tmp_path: Path) -> None:
+        if not self.spec.in_place:
+            return
+        folder = self.media(tmp_path)
+        given = {"limit": 3, "split": "val", "shuffle_seed": 7, "include": ("*train*",), "exclude": ("*1.*",)}
+        for options in ({}, *({name: value} for name, value in given.items() if name in self.spec.accepts)):
+            plain, beside, only = (
+                self.source(folder, slice_bytes=self.largest, places=wanted, **options) for wanted in PlacesWanted
+            )
+            surveys = [source.survey() for source in (plain, beside, only)]
+            assert facts(surveys[0]) == facts(surveys[1]) == facts(surveys[2])
+            rows, placed, listed = map(placed_rows, (plain, beside, only), surveys)
+            assert rows
+            assert [one[:2] for one in rows] == [one[:2] for one in placed]
+            assert not any(one.places for one in rows)
+            assert [one.row for one in rows] == [one.row for one in listed]
+            assert [one.places for one in placed] == [one.places for one in listed]
+            assert not any(value is not None for one in listed for value in one.media.values())
+            assert any(one.media for one in placed)
+            for one in placed:
+                assert one.places.keys() == one.media.keys()
+                for column, value in one.media.items():
+                    check_place(value, one.places[column])
+
+    def test_only_places_come_of_a_bad_sample_too(self, tmp_path: Path) -> None:
+        bad = self.bad(tmp_path) if self.spec.in_place else None
+        if bad is None:
+            return
+        everything = self.source(bad.path, places=PlacesWanted.ONLY, verify_images=VerifyImages.OFF)
+        taken = self.source(bad.path, places=PlacesWanted.ONLY)
+        assert placed_rows(taken, taken.survey()) == placed_rows(everything, everything.survey())
+
     def test_jobs_change_nothing(self, tmp_path: Path) -> None:
         folder = self.good(tmp_path)
         pins = set()
@@ -285,6 +341,55 @@ def batches(source: Source, survey: Survey, part: Slice) -> Iterator[pa.RecordBa
     for rows in source.read(survey, part):
         assert rows.rejects == ()
         yield rows.batch
+
+
+def placed_rows(source: Source, survey: Survey) -> list[Placed]:
+    """All rows, read by several threads; media and places apart."""
+    with ThreadPoolExecutor(3) as pool:
+        return [one for part in pool.map(lambda part: _placed(source, survey, part), survey.slices) for one in part]
+
+
+def _placed(source: Source, survey: Survey, part: Slice) -> list[Placed]:
+    media = [column.name for column in survey.columns if stored_medium(column.kind) is not None]
+    found = []
+    for rows in source.read(survey, part):
+        assert rows.rejects == ()
+        assert rows.places.keys() in (set(), set(media))
+        columns: dict[str, list[Any]] = {}
+        for name, places in rows.places.items():
+            places.files.validate(full=True)
+            places.names.validate(full=True)
+            there = valid_rows(places.files).tolist()
+            fields = (places.files, places.offsets, places.lengths, places.sizes, places.mtimes_ns, places.names)
+            cells = zip(*(each.tolist() for each in fields), strict=True)
+            columns[name] = [cell if known else None for cell, known in zip(cells, there, strict=True)]
+            assert len(columns[name]) == rows.batch.num_rows
+        for i, row in enumerate(rows.batch.to_pylist()):
+            found.append(
+                Placed(
+                    {"split": part.split, **{name: value for name, value in row.items() if name not in media}},
+                    {name: row[name] for name in media},
+                    {name: column[i] for name, column in columns.items()},
+                )
+            )
+    return found
+
+
+def check_place(value: dict[str, Any] | None, place: tuple[Any, ...] | None) -> None:
+    """What lies at a place is the value."""
+    if value is None:
+        assert place is None
+        return
+    assert place is not None
+    path, offset, length, size, mtime_ns, name = place
+    assert os.path.isabs(path)
+    status = os.stat(path)
+    assert (size, mtime_ns) == (status.st_size, status.st_mtime_ns)
+    assert 0 <= offset <= offset + length <= size
+    with open(path, "rb") as file:
+        file.seek(offset)
+        assert file.read(length) == value["bytes"]
+    assert name == value["path"]
 
 
 def read(source: Source, survey: Survey) -> list[tuple[str, str, dict[str, Any]]]:

@@ -8,7 +8,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-__all__ = ["Places"]
+from toolkit.errors import SourceError
+from toolkit.sources.names import is_utf8, printable
+
+__all__ = ["Places", "check_place"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,3 +33,12 @@ class Places:
     sizes: NDArray[np.int64]
     mtimes_ns: NDArray[np.int64]
     names: pa.Array
+
+
+def check_place(path: str) -> None:
+    """Raise SourceError when no column of text can hold the path of a file or folder."""
+    if not is_utf8(path):
+        raise SourceError(
+            f"the path '{printable(path)}' is not valid UTF-8, so nothing can refer to what lies there: rename it, "
+            "or pack it"
+        )

@@ -47,6 +47,9 @@ def test_columns_hold_what_was_found(found: list[Found], start: int, stop: int, 
     assert mixed == [cut[i] for i in places]
     assert [one.inode for one in mixed] == [cut[i].inode for i in places]
     assert mixed.keys == [cut.keys[i] for i in places]
+    for some in (entries, cut, mixed):
+        assert some.key_array.to_pylist() == some.keys
+        assert some.letters.tolist() == [len(key) for key in some.keys]
     assert mixed[1:] == list(mixed)[1:]
     assert mixed.take(np.argsort(places)) == cut
     assert repr(mixed.take(np.argsort(places))) == repr(cut)

@@ -14,10 +14,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from toolkit.sources.kinds.imagefolder.walk import Entry, Found
+from toolkit.sources.path_arrays import strings
 
 __all__ = ["NO_LABEL", "Entries", "Listed"]
 
 NO_LABEL = -1
+_KEYS_AT_A_TIME = 65536
 
 
 class Entries(Sequence[Entry]):
@@ -91,6 +93,23 @@ class Entries(Sequence[Entry]):
         """Their keys."""
         text, ends = self._text.tobytes(), (self._ends - self._ends[0]).tolist()
         return [text[start:end].decode() for start, end in itertools.pairwise(ends)]
+
+    @property
+    def key_array(self) -> pa.Array:
+        """Their keys as a string array."""
+        return strings(self._text, self._ends - self._ends[0])
+
+    @property
+    def letters(self) -> NDArray[np.int64]:
+        """How many characters each key has: int64 (n,)."""
+        ends = self._ends - self._ends[0]
+        counts = [np.empty(0, np.int64)]
+        for start in range(0, len(self), _KEYS_AT_A_TIME):
+            bounds = ends[start : start + _KEYS_AT_A_TIME + 1]
+            # Every byte of UTF-8 begins a character, but those of the form 10xxxxxx.
+            begins = (self._text[bounds[0] : bounds[-1]] & 0xC0) != 0x80
+            counts.append(np.diff(np.concatenate((np.zeros(1, np.int64), np.cumsum(begins)))[bounds - bounds[0]]))
+        return np.concatenate(counts)
 
     def without(self, rows: NDArray[np.bool_]) -> Entries:
         """Return the others."""

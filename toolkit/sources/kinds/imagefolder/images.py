@@ -25,9 +25,9 @@ from toolkit.sources.payloads import check_payload
 from toolkit.sources.reject import Reject
 from toolkit.storage.files import storage_errors
 
-__all__ = ["pieces", "read_images"]
+__all__ = ["MOST_FILES", "pieces", "read_images", "without_large"]
 
-_MOST_FILES = 65536  # looked ahead at for a piece
+MOST_FILES = 65536  # of a piece
 _IMAGE = ImageMedium()
 _REASONS = {
     READ_CHANGED: "changed during the pack",
@@ -42,7 +42,7 @@ def pieces(entries: Entries) -> Iterator[Entries]:
     """Cut where the files' sizes fill a piece."""
     start = 0
     while start < len(entries):
-        ahead = np.cumsum(entries.sizes[start : start + _MOST_FILES])
+        ahead = np.cumsum(entries.sizes[start : start + MOST_FILES])
         count = max(1, int(np.searchsorted(ahead, PIECE_BYTES, side="left")))
         yield entries[start : start + count]
         start += count
@@ -56,11 +56,7 @@ def read_images(entries: Entries, verify: VerifyImages, most: int) -> tuple[Entr
     Raises:
         StorageError: The disk fails.
     """
-    fits = entries.sizes <= most
-    if not fits.all():
-        rejects = [_reject(one, too_large(one.bytes, most)) for one in entries if one.bytes > most]
-        entries, images, others = read_images(entries.without(~fits), verify, most)
-        return entries, images, (*rejects, *others)
+    entries, large = without_large(entries, most)
     buffer = pa.allocate_buffer(int(entries.sizes.sum()))
     data = memoryview(buffer).cast("B")
     statuses = np.zeros(len(entries), np.int32)
@@ -70,7 +66,7 @@ def read_images(entries: Entries, verify: VerifyImages, most: int) -> tuple[Entr
     good = statuses == READ_GOOD
     ends = np.concatenate((np.zeros(1, np.int64), np.cumsum(np.where(good, entries.sizes, 0))))
     spans = ends.tolist()
-    rejects = []
+    rejects = [*large]
     for i, status in enumerate(statuses.tolist()):
         try:
             if status != READ_GOOD:
@@ -81,9 +77,18 @@ def read_images(entries: Entries, verify: VerifyImages, most: int) -> tuple[Entr
             rejects.append(_reject(entries[i], str(fault)))
     offsets = pa.py_buffer(ends.astype(np.int32))
     images = pa.Array.from_buffers(pa.binary(), len(entries), [None, offsets, buffer])
-    if rejects:
-        return entries.without(~good), images.filter(bool_array(good)), tuple(rejects)
-    return entries, images, ()
+    if not good.all():
+        entries, images = entries.without(~good), images.filter(bool_array(good))
+    return entries, images, tuple(rejects)
+
+
+def without_large(entries: Entries, most: int) -> tuple[Entries, tuple[Reject, ...]]:
+    """Return the entries of files that have at most `most` bytes, and the others."""
+    fits = entries.sizes <= most
+    if fits.all():
+        return entries, ()
+    rejects = tuple(_reject(one, too_large(one.bytes, most)) for one in entries if one.bytes > most)
+    return entries.without(~fits), rejects
 
 
 def _reject(entry: Entry, reason: str) -> Reject:

@@ -54,6 +54,7 @@ class ImageFolderOptions:
         follow_links: Follow links that lead out of the folder; what they lead to is rejected otherwise.
         include, exclude: Glob patterns on keys; see toolkit.sources.patterns. A folder whose images are all left
             out by them is no class.
+        empty_too: Files of no bytes are samples: whoever reads them finds out that they are none.
     """
 
     label_mode: LabelMode = LabelMode.AUTO
@@ -65,6 +66,7 @@ class ImageFolderOptions:
     follow_links: bool = False
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
+    empty_too: bool = False
 
     def __post_init__(self) -> None:
         check_label_options(self.label_mode, require_labels=self.require_labels, classes=self.classes)
@@ -217,12 +219,13 @@ def _walk(
     stays = (lambda _: True) if options.follow_links else stays_within([os.path.realpath(base)])
     if splits is None:
         met = Met()
-        return met, {options.split or DEFAULT_SPLIT: Listed(base, chosen.of(walk_images(base, met, stays=stays)))}
+        found = walk_images(base, met, stays=stays, empty_too=options.empty_too)
+        return met, {options.split or DEFAULT_SPLIT: Listed(base, chosen.of(found))}
     # What lies beside the split folders counts, unless only some were asked for.
     some = options.split is not None or bool(options.splits)
     lost = [one for one in top.lost if chosen.patterns.takes(one.key)]
     met = Met() if some else Met(top.skips, lost=lost)
-    found = {}
+    listed = {}
     for split, folders in splits.chosen.items():
         for name in folders:
             if not stays(os.path.join(base, name)):
@@ -231,11 +234,18 @@ def _walk(
                     f"{printable(os.path.realpath(os.path.join(base, name)))!r}: give --follow-links if that is meant"
                 )
         walks = (
-            walk_images(os.path.join(base, name), met, prefix=f"{name}/", above=_above(base, name), stays=stays)
+            walk_images(
+                os.path.join(base, name),
+                met,
+                prefix=f"{name}/",
+                above=_above(base, name),
+                stays=stays,
+                empty_too=options.empty_too,
+            )
             for name in folders
         )
-        found[split] = Listed(base, chosen.of(itertools.chain.from_iterable(walks)))
-    return met, found
+        listed[split] = Listed(base, chosen.of(itertools.chain.from_iterable(walks)))
+    return met, listed
 
 
 def _above(base: str, folder: str) -> frozenset[FolderId]:

@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import pyarrow as pa
 
 from toolkit.errors import UsageError
-from toolkit.format.arrays import to_array
+from toolkit.format.arrays import bits_buffer
 from toolkit.format.media import IMAGE
 from toolkit.format.schema import KEY, image_column, label_column
 from toolkit.sources.base import ROW_OVERHEAD_BYTES, Rows, Slice, Source, Survey, rows_schema
+from toolkit.sources.in_place import Places, check_place
 from toolkit.sources.kinds.imagefolder.entries import NO_LABEL, Entries
-from toolkit.sources.kinds.imagefolder.images import pieces, read_images
+from toolkit.sources.kinds.imagefolder.images import MOST_FILES, pieces, read_images, without_large
 from toolkit.sources.kinds.imagefolder.scan import ImageFolderOptions, scan_imagefolder
 from toolkit.sources.names import printable
-from toolkit.sources.options import SourceOptions
+from toolkit.sources.options import PlacesWanted, SourceOptions
+from toolkit.sources.path_arrays import base_names, below
 from toolkit.sources.payloads import payload_column
+from toolkit.sources.reject import Reject
 from toolkit.sources.shuffle import shuffled
 
 __all__ = ["ImageFolderSource"]
 
-_KEYS_AT_A_TIME = 65536
+_IMAGE = "image"
 
 
 class ImageFolderSource(Source):
@@ -46,6 +49,7 @@ class ImageFolderSource(Source):
             follow_links=options.follow_links,
             include=options.include,
             exclude=options.exclude,
+            empty_too=options.places is PlacesWanted.ONLY,
         )
 
     def survey(self) -> Survey:
@@ -57,8 +61,8 @@ class ImageFolderSource(Source):
         )
         labelled = scan.classes is not None
         return Survey(
-            columns=(image_column("image"), *([label_column("label", "")] if labelled else [])),
-            types={"image": IMAGE.source_form.type, "label": pa.int64()},
+            columns=(image_column(_IMAGE), *([label_column("label", "")] if labelled else [])),
+            types={_IMAGE: IMAGE.source_form.type, "label": pa.int64()},
             classes={"label": scan.classes} if scan.classes is not None else {},
             splits=tuple(scan.splits),
             slices=tuple(
@@ -85,11 +89,35 @@ class ImageFolderSource(Source):
         )
 
     def read(self, survey: Survey, part: Slice) -> Iterator[Rows]:
-        """Read the slice's files."""
+        """Read the slice's files; none of them where only their places are wanted."""
         schema = rows_schema(survey)
-        for listed in pieces(part.payload):  # type: ignore[arg-type]
-            entries, images, rejects = read_images(listed, self._options.verify_images, self._options.max_value_bytes)
-            yield Rows(_batch(entries, images, schema), rejects, int(listed.sizes.sum()))
+        listed: Entries = part.payload  # type: ignore[assignment]
+        if self._options.places is not PlacesWanted.NONE:
+            check_place(listed.root)
+        for piece in self._pieces(listed):
+            entries, images, rejects = self._read(piece)
+            names = base_names(entries.key_array)
+            batch = _batch(entries, images, names, schema)
+            yield Rows(batch, rejects, int(piece.sizes.sum()), self._places(entries, names))
+
+    def _pieces(self, listed: Entries) -> Iterator[Entries]:
+        if self._options.places is not PlacesWanted.ONLY:
+            return pieces(listed)
+        return (listed[start : start + MOST_FILES] for start in range(0, len(listed), MOST_FILES))
+
+    def _read(self, entries: Entries) -> tuple[Entries, pa.Array, tuple[Reject, ...]]:
+        """Return the entries that are rows, their bytes or nulls, and the others."""
+        options = self._options
+        if options.places is not PlacesWanted.ONLY:
+            return read_images(entries, options.verify_images, options.max_value_bytes)
+        entries, rejects = without_large(entries, options.max_value_bytes)
+        return entries, pa.nulls(len(entries), pa.binary()), rejects
+
+    def _places(self, entries: Entries, names: pa.Array) -> Mapping[str, Places]:
+        if self._options.places is PlacesWanted.NONE:
+            return {}
+        files, starts = below(entries.root, entries.key_array), np.zeros(len(entries), np.int64)
+        return {_IMAGE: Places(files, starts, entries.sizes, entries.sizes, entries.mtimes_ns, names)}
 
     def _chosen(self) -> dict[str, object]:
         """Return the options that choose files, where they are given."""
@@ -115,32 +143,24 @@ def _ordered(split: str, entries: Entries, seed: int | None) -> Entries:
 
 def _cut(split: str, entries: Entries, slice_bytes: int) -> Iterator[Slice]:
     """Cut where the files' sizes fill a slice."""
-    start = total = number = read = 0
-    for i, (nbytes, letters) in enumerate(_sizes(entries)):
-        size = nbytes + 2 * letters + ROW_OVERHEAD_BYTES
-        if i > start and total + size > slice_bytes:
-            yield Slice(split, number, i - start, read, entries[start:i])
-            start, total, read, number = i, 0, 0, number + 1
-        total += size
-        read += nbytes
-    if entries:
-        yield Slice(split, number, len(entries) - start, read, entries[start:])
+    sizes = entries.sizes + 2 * entries.letters + ROW_OVERHEAD_BYTES
+    ends = np.cumsum(sizes)
+    start = number = 0
+    while start < len(entries):
+        before = int(ends[start] - sizes[start])
+        stop = max(start + 1, int(np.searchsorted(ends, before + slice_bytes, side="right")))
+        part = entries[start:stop]
+        yield Slice(split, number, len(part), int(part.sizes.sum()), part)
+        start, number = stop, number + 1
 
 
-def _sizes(entries: Entries) -> Iterator[tuple[int, int]]:
-    """Yield each file's bytes, and the length of its key, a part of them in memory at a time."""
-    for start in range(0, len(entries), _KEYS_AT_A_TIME):
-        part = entries[start : start + _KEYS_AT_A_TIME]
-        yield from zip(part.sizes.tolist(), map(len, part.keys), strict=True)
-
-
-def _batch(entries: Entries, images: pa.Array, schema: pa.Schema) -> pa.RecordBatch:
-    keys = entries.keys
-    names = to_array([key.rpartition("/")[2] for key in keys], pa.string())
-    labels = [None if label == NO_LABEL else label for label in entries.labels.tolist()]
+def _batch(entries: Entries, images: pa.Array, names: pa.Array, schema: pa.Schema) -> pa.RecordBatch:
+    known = entries.labels != NO_LABEL
+    validity = None if known.all() else bits_buffer(known)
+    labels = pa.py_buffer(np.where(known, entries.labels, 0).astype(np.int64))
     columns = {
-        KEY: to_array(keys, pa.string()),
-        "image": payload_column(IMAGE.source_form, images, names),
-        "label": to_array(labels, pa.int64()),
+        KEY: entries.key_array,
+        _IMAGE: payload_column(IMAGE.source_form, images, names),
+        "label": pa.Array.from_buffers(pa.int64(), len(entries), [validity, labels]),
     }
     return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)

@@ -28,6 +28,7 @@ class ImageFolderSpec(SourceSpec):
         "not_images": ("file of another kind", "files of other kinds"),
     }
     is_folder = True
+    in_place = True
 
     def looks_like(self, path: str) -> bool:
         """Tell whether the file is an image."""

@@ -146,6 +146,7 @@ def walk_images(
     prefix: str = "",
     above: frozenset[FolderId] = frozenset(),
     stays: Callable[[str], bool] = lambda _: True,
+    empty_too: bool = False,
 ) -> Iterator[Found]:
     """Yield every image file below a folder, sorted by the parts of its path in code point order.
 
@@ -158,6 +159,7 @@ def walk_images(
         prefix: What keys begin with: "" or a path that ends in "/".
         above: Folders a link must not lead back to, besides those of the walk.
         stays: Tells whether a link may be followed; see toolkit.sources.files.stays_within().
+        empty_too: Files of no bytes are no reason to reject anything.
 
     Raises:
         StorageError: A folder or a file's status can't be read.
@@ -198,7 +200,7 @@ def walk_images(
                 stack.append((iter(children), f"{prefix}{name}/", below))
                 break
             elif is_image(entry.path):
-                found = _inspect(entry, top, prefix + name)
+                found = _inspect(entry, top, prefix + name, empty_too)
                 outside = found.reason is None and entry.is_symlink() and not stays(entry.path)
                 yield _rejected(top, prefix + name, entry.path, OUTSIDE) if outside else found
             elif _may_be_lost_folder(entry):
@@ -256,7 +258,7 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         raise _unreadable(entry.path, error) from error
 
 
-def _inspect(entry: os.DirEntry[str], top: str | None, key: str) -> Found:
+def _inspect(entry: os.DirEntry[str], top: str | None, key: str, empty_too: bool) -> Found:
     if not is_utf8(key):
         return _rejected(top, key, entry.path, NOT_UTF8)
     try:
@@ -267,7 +269,7 @@ def _inspect(entry: os.DirEntry[str], top: str | None, key: str) -> Found:
         return _rejected(top, key, entry.path, BROKEN_LINK if entry.is_symlink() else VANISHED)
     if not stat.S_ISREG(info.st_mode):
         return _rejected(top, key, entry.path, NOT_REGULAR)
-    if info.st_size == 0:
+    if info.st_size == 0 and not empty_too:
         return _rejected(top, key, entry.path, EMPTY)
     return Found(top, key, entry.path, info.st_size, None, info.st_mtime_ns, info.st_ino, info.st_ctime_ns)
 
