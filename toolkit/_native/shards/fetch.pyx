@@ -24,10 +24,6 @@ cdef class FetchBuffer:
         room: None, or what is called with the bytes that it is going to have, before it grows; what it raises is raised.
     """
 
-    cdef uint8_t *_data
-    cdef readonly int64_t nbytes
-    cdef public object room
-
     def __cinit__(self):
         self._data = NULL
         self.nbytes = 0
