@@ -86,6 +86,7 @@ OF_DATASET = [
     "loader",
     "manifest",
     "open_split",
+    "pack",
     "pin",
     "pins",
     "repeat",

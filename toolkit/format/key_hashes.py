@@ -33,7 +33,7 @@ def mapped_hashes(path: str) -> Hashes:
 class KeyHashes(NamelessFile):
     """A hash of each key of a slice, in a nameless file until they are wanted."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str | None) -> None:
         super().__init__(folder)
         self.rows = 0
 

@@ -38,12 +38,12 @@ class Repeats:
     firsts: _Numbers
 
 
-def find_repeats(paths: Sequence[str], folder: str) -> Repeats:
+def find_repeats(paths: Sequence[str], folder: str | None) -> Repeats:
     """Return the rows that repeat an earlier one's key.
 
     Args:
         paths: Files of key hashes: all rows, in order.
-        folder: Where hashes are spread to files, if they are many.
+        folder: Where hashes are spread to files, if they are many; None keeps all of them in memory.
     """
     found = [_repeats_in(*part) for part in _parts(paths, folder)]
     rows = np.concatenate([one.rows for one in found])
@@ -51,7 +51,7 @@ def find_repeats(paths: Sequence[str], folder: str) -> Repeats:
     return Repeats(rows[order], np.concatenate([one.firsts for one in found])[order])
 
 
-def first_repeat(paths: Sequence[str], folder: str) -> tuple[int, int] | None:
+def first_repeat(paths: Sequence[str], folder: str | None) -> tuple[int, int] | None:
     """Return the first row that repeats an earlier one's key, and that one; arguments as in find_repeats()."""
     found = (_repeats_in(*part) for part in _parts(paths, folder))
     return min(((int(one.rows[0]), int(one.firsts[0])) for one in found if len(one.rows)), default=None)
@@ -60,8 +60,11 @@ def first_repeat(paths: Sequence[str], folder: str) -> tuple[int, int] | None:
 class KnownKeys:
     """All keys of a dataset, by half of their hashes: a key that is there is always found, another one hardly ever."""
 
-    def __init__(self, paths: Sequence[str], folder: str) -> None:
-        """Sort what is in `paths`, as find_repeats() takes them, into a file in `folder`."""
+    def __init__(self, paths: Sequence[str], folder: str | None) -> None:
+        """Sort what is in `paths`, as find_repeats() takes them, into a file in `folder`, or in memory."""
+        if folder is None:
+            self._words = np.sort(next(_parts(paths, None))[0][:, 0])
+            return
         path = os.path.join(folder, "keys.sorted")
         with written(path) as file:
             for hashes, _ in _parts(paths, folder):
@@ -74,10 +77,10 @@ class KnownKeys:
         return place < len(self._words) and bool(self._words[place] == word)
 
 
-def _parts(paths: Sequence[str], folder: str) -> Iterator[tuple[Hashes, _Numbers]]:
+def _parts(paths: Sequence[str], folder: str | None) -> Iterator[tuple[Hashes, _Numbers]]:
     """Yield all hashes with their rows, ascending, in parts: equal ones together, the least first words first."""
     rows = sum(map(file_bytes, paths)) // HASH_BYTES
-    if rows <= _ROWS_AT_A_TIME:
+    if folder is None or rows <= _ROWS_AT_A_TIME:
         words = b"".join(map(read_whole, paths))
         yield np.frombuffer(words, np.uint64).reshape(-1, 2), np.arange(rows)
         return

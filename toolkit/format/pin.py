@@ -11,6 +11,7 @@ from toolkit.escapes import short
 from toolkit.format.manifest import Manifest, parse_manifest
 from toolkit.format.tables import sha256
 from toolkit.storage.local import find_local
+from toolkit.storage.memory import MemoryStore
 from toolkit.storage.store import NoObjectError, Store
 from toolkit.storage.stores import open_store
 
@@ -55,6 +56,11 @@ class Version:
     def root(self) -> str:
         """The dataset's folder, as an absolute path; or its URL."""
         return self.store.location
+
+    def __str__(self) -> str:
+        """Say which dataset it is, for messages."""
+        origin = self.store.origin if isinstance(self.store, MemoryStore) else None
+        return self.root if origin is None else str(origin)
 
 
 def split_pin(reference: str) -> tuple[str, str | None]:

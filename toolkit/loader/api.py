@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from toolkit.errors import CorruptTableError, NotFoundError, UsageError, did_you_mean
 from toolkit.escapes import listed, short
-from toolkit.format.pin import resolve
+from toolkit.format.pin import Version, resolve
 from toolkit.format.reader import Verify
 from toolkit.format.schema import derived_columns
 from toolkit.loader.dataset import dataset
@@ -16,6 +16,7 @@ from toolkit.loader.dataset.opened import Opened
 from toolkit.loader.dataset.selection import Span
 from toolkit.loader.dataset.views import view_hash
 from toolkit.loader.options.fronts import LOADER, STREAM
+from toolkit.storage.memory import MemoryStore
 
 if TYPE_CHECKING:
     from toolkit.loader.dry_run import DryRun
@@ -38,6 +39,7 @@ _PUBLIC = (
     "loader",
     "manifest",
     "open_split",
+    "pack",
     "pin",
     "pins",
     "repeat",
@@ -54,7 +56,7 @@ _SHOWN = 80  # characters of a value that an error shows
 
 
 def open(
-    reference: str | os.PathLike[str],
+    reference: str | os.PathLike[str] | Version,
     *,
     split: str | None = None,
     columns: Sequence[str] | None = None,
@@ -64,6 +66,7 @@ def open(
 
     Args:
         reference: The dataset. A plain path is the current version; a pin, or 12 or more of its digits, is that one.
+            Or a version that was found already.
         split: Which split. May be left out when there is only one.
         columns: The columns to read; when left out, all but derived ones, such as "__image.width__".
         verify: When stored bytes are checked against their CRC32C: "touch" as they are first read, and anew when the
@@ -82,7 +85,7 @@ def open(
     if split is not None and not isinstance(split, str):
         raise UsageError(f"split must be a text, got {short(split, _SHOWN, quoted=True)}")
     checks = Verify.named(verify)
-    version = resolve(reference)
+    version = reference if isinstance(reference, Version) else resolve(reference)
     splits = version.manifest.splits
     if not splits:
         raise CorruptTableError(f"the manifest of {reference} has no splits")
@@ -147,6 +150,27 @@ class Dataset(dataset.Dataset):
         from toolkit.loader.tokens.stream import TokenStream
 
         return TokenStream(self, stream_options(options))
+
+    def pack(self, dataset: str | os.PathLike[str], **options: Any) -> Any:
+        """Make a lasting dataset of all that was opened at once: pack the same source with the same options.
+
+        Args:
+            dataset: Folder to make.
+            options: Further options, as toolkit.pack() takes them.
+
+        Returns:
+            toolkit.PackResult, as toolkit.pack() does.
+
+        Raises:
+            UsageError: This is a view, or the dataset lasts already.
+            ToolkitError: As toolkit.pack().
+        """
+        store = self._only("source").version.store
+        if not isinstance(store, MemoryStore) or store.origin is None:
+            raise UsageError(f"the dataset {self.root!r} is packed already: copy its folder")
+        if self.is_view:
+            raise UsageError(f"this is a view, and what is packed is all of {store.origin}: pack the dataset itself")
+        return store.origin.pack(store, dataset, options)
 
     def dry_run(self, pipeline: Pipeline, samples: int = 8) -> DryRun:
         """Run the first samples through a pipeline, one by one: what its slots give, and errors by key."""

@@ -67,9 +67,9 @@ class Journal:
         self._places = (STAGE, SHARDS) if stage else (SHARDS,)
 
     @property
-    def folder(self) -> str:
-        """Path of the local folder that the journal lies in; what else is put there goes with it."""
-        return local_path_of(self.store, self._folder)
+    def folder(self) -> str | None:
+        """Path of the local folder that the journal lies in; what else is put there goes with it. None: in memory."""
+        return None if self.store.local_path("") is None else local_path_of(self.store, self._folder)
 
     def begin(self, job: dict[str, object]) -> dict[tuple[str, int], SliceResult]:
         """Start, or go on where a killed pack of the same job stopped; return the slices that are finished.

@@ -103,8 +103,13 @@ def _check_rejects(job: PackJob, results: list[SliceResult], rejects: list[Rejec
     allowed = job.allowed_rejects(sum(result.rows for result in results) + len(rejects))
     if len(rejects) <= allowed:
         return
-    report = transaction.write_report(_FAILED_REPORT, rejects_jsonl(rejects, job))
     noun = "sample" if len(rejects) == 1 else "samples"
+    if transaction.store.local_path("") is None:
+        raise RejectsError(
+            f"{len(rejects)} {noun} rejected, {allowed} allowed:{rejects_text(rejects)}\n"
+            f"Mend them, or leave them out with max_rejects={len(rejects)}"
+        )
+    report = transaction.write_report(_FAILED_REPORT, rejects_jsonl(rejects, job))
     raise RejectsError(
         f"{len(rejects)} {noun} rejected, {allowed} allowed; nothing was committed:{rejects_text(rejects)}\n"
         f"All of them: {report}. Mend them, or allow them with --max-rejects {len(rejects)}: what is packed already "
@@ -123,6 +128,7 @@ def _with_unique_keys(
     """Refuse keys that occur twice; or pack the slices that have them once more, with new keys."""
     existing = None
     if prepared.base is not None:
+        assert journal.folder is not None  # what is appended to lies on a disk
         existing = os.path.join(journal.folder, "existing.hashes")
         prepared.base.write_key_hashes(existing)
     conflicts = KeyConflicts(results, journal, existing)

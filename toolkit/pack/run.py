@@ -27,6 +27,7 @@ from toolkit.sources.make import make_source
 from toolkit.sources.reject import Reject
 from toolkit.storage.local import LocalStore
 from toolkit.storage.places import real_path
+from toolkit.storage.store import WritableStore
 
 __all__ = ["finish", "known", "pack", "packing", "plan"]
 
@@ -52,8 +53,16 @@ def plan(job: PackJob) -> PackPlan:
     )
 
 
-def pack(job: PackJob, progress: Progress = lambda *_: None, source: Source | None = None) -> PackResult:
-    """Carry out `job`; return what was packed. `source` is what to read when no files are: the job only names it then.
+def pack(
+    job: PackJob,
+    progress: Progress = lambda *_: None,
+    source: Source | None = None,
+    store: WritableStore | None = None,
+) -> PackResult:
+    """Carry out `job`; return what was packed.
+
+    `source` is what to read when no files are, and `store` where to write when that is no folder: the job only names
+    them then.
 
     A kill at any instant leaves the dataset as it was, or the new version; the same pack again goes on where it was.
 
@@ -62,20 +71,26 @@ def pack(job: PackJob, progress: Progress = lambda *_: None, source: Source | No
         RejectsError: More rejects than allowed; nothing was committed.
         StorageError: The disk is full or fails; nothing was committed.
     """
-    with packing(job, progress, source) as result:
+    with packing(job, progress, source, store) as result:
         return result
 
 
 @contextlib.contextmanager
-def packing(job: PackJob, progress: Progress = lambda *_: None, source: Source | None = None) -> Iterator[PackResult]:
+def packing(
+    job: PackJob,
+    progress: Progress = lambda *_: None,
+    source: Source | None = None,
+    store: WritableStore | None = None,
+) -> Iterator[PackResult]:
     """Carry out `job`, and forget what a stopped pack goes on from only when the block has ended well.
 
     So the block may tell somebody the pin: until that is done, the same pack again comes to it with nothing to do.
     Raises as pack().
     """
     started = time.monotonic()
-    _check_places(job)
-    store = LocalStore(job.dataset)
+    if store is None:
+        _check_places(job)
+        store = LocalStore(job.dataset)
     journal, note = Journal(store), CommitNote(store)
     new = job.on_existing is OnExisting.REFUSE
     with Transaction(store, replace=not new or note.current() is not None) as transaction:

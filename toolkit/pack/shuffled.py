@@ -126,6 +126,7 @@ class _StagedSplit:
         self._ends = np.cumsum(self._batches[:, 2])
         self.rows = int(self._ends[-1]) if len(self._ends) else 0
         self.digest = sha256(repr([(result.fingerprint, result.renames, result.rows) for result in results]).encode())
+        assert stage.journal.folder is not None  # nothing in memory is shuffled
         self.sizes = self._measure(os.path.join(stage.journal.folder, f"{name}.sizes"))
 
     def gather(self, rows: _Numbers, files: dict[str, _StagedFile]) -> pa.RecordBatch:

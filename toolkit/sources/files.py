@@ -216,6 +216,8 @@ def _split_word(name: str) -> str | None:
 def expand(given: str) -> list[str]:
     """Return the paths that a brace list or glob pattern stands for; a path that is there stands for itself.
 
+    In a pattern, ** is any number of folders, and the files below all of them are found.
+
     Raises:
         NotFoundError: One of them isn't there.
         UsageError: A brace list counts down, or stands for very many paths.
@@ -224,13 +226,19 @@ def expand(given: str) -> list[str]:
         return [given]
     paths = []
     for text in _braces(given):
-        matches = sorted(glob.glob(text)) if glob.has_magic(text) else [text] if os.path.exists(text) else []
+        matches = _matches(text) if glob.has_magic(text) else [text] if os.path.exists(text) else []
         if not matches:
             folder, name = os.path.split(text)
             siblings = os.listdir(folder or ".") if os.path.isdir(folder or ".") else []
             raise NotFoundError(f"no input at {text!r}.{did_you_mean(name, siblings)}")
         paths += matches
     return paths
+
+
+def _matches(pattern: str) -> list[str]:
+    """Return the paths that a pattern fits, sorted; where ** may be any folders, files alone."""
+    found = sorted(glob.glob(pattern, recursive=True))
+    return [path for path in found if not os.path.isdir(path)] if "**" in pattern else found
 
 
 def _braces(text: str) -> list[str]:

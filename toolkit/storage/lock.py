@@ -7,8 +7,8 @@ import errno
 import fcntl
 import os
 
-from toolkit.errors import ExistsError
 from toolkit.storage.files import fsync_directory, refused_link, storage_errors
+from toolkit.storage.store import WritingError
 
 __all__ = ["FolderLock"]
 
@@ -20,7 +20,7 @@ class FolderLock:
         """Lock the folder `root` by its file `name`; `make`: make the folder, and those above it that are missing.
 
         Raises:
-            ExistsError: Another process has it.
+            WritingError: Another process has it.
             UsageError: A link is in the file's place.
             StorageError: The file system refuses.
         """
@@ -82,5 +82,5 @@ class FolderLock:
                     return fd
             except BlockingIOError as error:
                 os.close(fd)
-                raise ExistsError(f"another pack is writing {self._root!r}: wait for it, or stop it") from error
+                raise WritingError(f"another pack is writing {self._root!r}: wait for it, or stop it") from error
             os.close(fd)

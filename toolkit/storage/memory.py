@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 from toolkit.errors import ExistsError, NotFoundError, StorageError
 from toolkit.storage.files import read_range, storage_error, storage_errors
-from toolkit.storage.store import Entry, NoObjectError, ObjectInfo
+from toolkit.storage.store import Entry, NoObjectError, ObjectInfo, WritingError
 
 __all__ = ["MemoryFullError", "MemoryStore", "Origin", "open_memory"]
 
@@ -35,10 +35,14 @@ class MemoryFullError(StorageError):
 
 
 class Origin(Protocol):
-    """What a store was made of, and is made of again in another process. It can be pickled."""
+    """What a store was made of. It can be pickled."""
+
+    @property
+    def lasts(self) -> bool:
+        """Whether it is there for other processes too, so that the store needn't travel."""
 
     def made(self, name: str) -> MemoryStore:
-        """Return a store of that name, made of the same."""
+        """Return a store of that name, made of the same. Asked only of what lasts."""
 
     def pack(self, store: MemoryStore, dataset: str | os.PathLike[str], options: Mapping[str, Any]) -> Any:
         """Make a lasting dataset of what the store was made of."""
@@ -50,18 +54,16 @@ class Origin(Protocol):
 class MemoryStore:
     """Objects in memory, by name. A WritableStore. A process holds one descriptor for each object.
 
-    Pickled, it is made of its origin again where it arrives; without one, its objects travel. In the process that has
-    it, and in those that were forked, it is itself.
+    Pickled, it is made of its origin again where it arrives, if that lasts; else its objects travel. In the process
+    that has it, and in those that were forked, it is itself.
 
     Attributes:
         origin: What it was made of, if that is known.
-        facts: What its maker knows besides, by name.
     """
 
     def __init__(self, limit: int | None = None, origin: Origin | None = None, name: str | None = None) -> None:
         """`limit`: bytes of all objects together; `name`: that of a store in another process, whose place it takes."""
         self.origin = origin
-        self.facts: dict[str, Any] = {}
         self._name = name or uuid.uuid4().hex
         self._limit = limit
         self._used = 0
@@ -72,9 +74,9 @@ class MemoryStore:
         _stores[self._name] = self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        if self.origin is not None:
+        if self.origin is not None and self.origin.lasts:
             return _made_again, (self._name, self.origin)
-        return _copied, (self._name, {name: self.read(name) for name in sorted(self._objects)})
+        return _copied, (self._name, self.origin, {name: self.read(name) for name in sorted(self._objects)})
 
     @property
     def location(self) -> str:
@@ -121,9 +123,9 @@ class MemoryStore:
         return [Entry(name, nbytes, nbytes is None) for name, nbytes in sorted(below) if "/" not in name]
 
     def lock(self, name: str, *, make: bool = False) -> _MemoryLock:
-        """Become the one writer. Raises ExistsError."""
+        """Become the one writer. Raises WritingError."""
         if not self._writer.acquire(blocking=False):
-            raise ExistsError(f"another pack is writing {self.location!r}: wait for it, or stop it")
+            raise WritingError(f"another pack is writing {self.location!r}: wait for it, or stop it")
         return _MemoryLock(self._writer)
 
     def write(self, name: str, data: bytes | memoryview) -> None:
@@ -229,11 +231,11 @@ def _made_again(name: str, origin: Origin) -> MemoryStore:
     return _stores.get(name) or origin.made(name)
 
 
-def _copied(name: str, objects: Mapping[str, bytes]) -> MemoryStore:
+def _copied(name: str, origin: Origin | None, objects: Mapping[str, bytes]) -> MemoryStore:
     known = _stores.get(name)
     if known is not None:
         return known
-    store = MemoryStore(name=name)
+    store = MemoryStore(origin=origin, name=name)
     for inside, data in objects.items():
         folder = inside.rpartition("/")[0]
         if folder:

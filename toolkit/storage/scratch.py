@@ -11,7 +11,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from types import TracebackType
-from typing import BinaryIO, Self
+from typing import IO, BinaryIO, Self
 
 from toolkit.storage.files import new_file, read_file, storage_errors
 from toolkit.storage.store import TEMPORARY_PREFIX
@@ -24,13 +24,16 @@ _SETTLED_SECONDS = 2.0  # between making a folder and holding it
 
 
 class NamelessFile:
-    """A file in a folder without a name: it is gone when it is closed, or the process is."""
+    """A file without a name, in a folder or in memory: it is gone when it is closed, or the process is."""
 
-    def __init__(self, folder: str) -> None:
-        """Create it. Raises StorageError."""
-        self._folder = folder
-        with storage_errors("write", folder):
-            self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - closed by __exit__
+    def __init__(self, folder: str | None) -> None:
+        """Create it; in memory without a folder. Raises StorageError."""
+        self._folder = folder or "memory"
+        with storage_errors("write", self._folder):
+            if folder is None:
+                self._file: IO[bytes] = os.fdopen(os.memfd_create("toolkit"), "w+b")
+            else:
+                self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - closed by __exit__
 
     def __enter__(self) -> Self:
         return self

@@ -14,7 +14,7 @@ from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from toolkit.errors import StorageError, UsageError
+from toolkit.errors import ExistsError, StorageError, UsageError
 
 __all__ = [
     "TEMPORARY_PREFIX",
@@ -25,12 +25,17 @@ __all__ = [
     "ObjectInfo",
     "Store",
     "WritableStore",
+    "WritingError",
     "local_path_of",
     "pieces",
 ]
 
 TEMPORARY_PREFIX = ".tmp-"
 """What the last part of a name begins with as long as its object isn't finished."""
+
+
+class WritingError(ExistsError):
+    """Somebody else is the one writer of a store."""
 
 
 class NoObjectError(StorageError):
@@ -110,7 +115,7 @@ class WritableStore(Store, Protocol):
         """Become the one writer; `name` is the object that stands for the lock, `make` makes the root if need be.
 
         Raises:
-            ExistsError: There is another one.
+            WritingError: There is another one.
         """
 
     def write(self, name: str, data: bytes | memoryview) -> None:

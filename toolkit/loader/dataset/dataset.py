@@ -26,6 +26,7 @@ from toolkit.loader.dataset.opened import Opened, Place, Stored
 from toolkit.loader.dataset.samples import Samples
 from toolkit.loader.dataset.selection import Listed, Repeated, Selection, Span
 from toolkit.loader.dataset.views import array_hash, short_pins, view_hash
+from toolkit.storage.memory import MemoryStore
 
 __all__ = ["Dataset"]
 
@@ -90,9 +91,12 @@ class Dataset:
     def __repr__(self) -> str:
         names = listed(column.name for column in self._columns)
         view = f", view {self.view[:12]}" if self.is_view else ""
+        stores = [part.version.store for part in self.stored.parts]
+        origins = [plain(str(store.origin)) for store in stores if isinstance(store, MemoryStore)]
+        memory = f", in memory, of {' and '.join(origins)}" if origins else ""
         return (
             f"<toolkit.Dataset {plain(self.split)}: {len(self)} samples, columns {names}, "
-            f"pin {short_pins(self.pins)}{view}>"
+            f"pin {short_pins(self.pins)}{view}{memory}>"
         )
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -25,6 +25,7 @@ from toolkit.pack.writer.writer import Writer, names_of_classes
 from toolkit.sources.fields import Field, choose_fields
 from toolkit.sources.options import InputOptions
 from toolkit.sources.splits import check_name
+from toolkit.storage.store import WritableStore
 
 __all__ = ["is_path", "pack_object"]
 
@@ -44,9 +45,15 @@ def is_path(source: object) -> bool:
 
 
 def pack_object(
-    source: Any, dataset: str | os.PathLike[str], given: Mapping[str, object], progress: Progress | None
+    source: Any,
+    dataset: str | os.PathLike[str],
+    given: Mapping[str, object],
+    progress: Progress | None,
+    store: WritableStore | None = None,
 ) -> PackResult:
     """Pack an object that holds samples; `given` are the keywords of toolkit.pack().
+
+    `store` is where to write when that is no folder.
 
     Raises:
         UsageError: It can't be packed, or an option means nothing for it.
@@ -64,12 +71,12 @@ def pack_object(
         _refuse(plain, _OF_TABLES, "a table in memory")
         job = make_job(paths_of("<frame>", dataset), take(options_of(PackJob), given))
         _check_split(job, parts)
-        return run(job, progress or (lambda *_: None), FrameSource(job.source_options, frames))
+        return run(job, progress or (lambda *_: None), FrameSource(job.source_options, frames), store)
     streams = {split: stream_of(one) for split, one in parts.items()}
     _refuse(plain, _OF_RECORDS, "records")
     job = make_job(paths_of("<records>", dataset), take(options_of(PackJob), {**given, "classes": None}))
     _check_split(job, parts)
-    return _Records(streams, job).pack(classes, progress or (lambda *_: None))
+    return _Records(streams, job, store).pack(classes, progress or (lambda *_: None))
 
 
 def _by_split(source: Mapping[Any, Any]) -> dict[str | None, Any]:
@@ -100,8 +107,9 @@ def _check_split(job: PackJob, parts: Mapping[Any, object]) -> None:
 class _Records:
     """Streams of records, by split."""
 
-    def __init__(self, streams: Mapping[str | None, Stream], job: PackJob) -> None:
+    def __init__(self, streams: Mapping[str | None, Stream], job: PackJob, store: WritableStore | None) -> None:
         self._streams = streams
+        self._store = store
         self._job = job
         self._first = next(iter(streams.values()))
 
@@ -114,7 +122,7 @@ class _Records:
             raise SourceError("source has no records: there is nothing to pack") from None
         columns, fields = self._columns(first, classes is not None)
         names = self._classes(classes, columns, fields)
-        with Writer(self._writer_job(), columns, names, progress) as w:
+        with Writer(self._writer_job(), columns, names, progress, store=self._store) as w:
             for of, record in self._behind(w.done, split, first, records):
                 values = {column: record[field] for column, field in fields.items() if field in record}
                 if not self._chooses:

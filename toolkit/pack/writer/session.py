@@ -38,6 +38,7 @@ from toolkit.pack.writer.values import values_of
 from toolkit.sources.base import Survey
 from toolkit.sources.splits import DEFAULT_SPLIT
 from toolkit.storage.local import LocalStore
+from toolkit.storage.store import WritableStore
 
 __all__ = ["Session"]
 
@@ -65,7 +66,12 @@ class Session:
     """
 
     def __init__(
-        self, job: PackJob, classes: Mapping[str, Sequence[str]], progress: Progress, part: Part | None = None
+        self,
+        job: PackJob,
+        classes: Mapping[str, Sequence[str]],
+        progress: Progress,
+        part: Part | None = None,
+        store: WritableStore | None = None,
     ) -> None:
         """Lock the dataset and see what is there.
 
@@ -74,6 +80,7 @@ class Session:
             classes: The names of label columns that were given.
             progress: Told how far the pack is.
             part: Which part it is.
+            store: Where to write, when that is no folder.
 
         Raises:
             ExistsError: There is a version or an unfinished pack already, or another pack is writing.
@@ -84,7 +91,7 @@ class Session:
         self._classes = classes
         self._progress = progress
         self._part = part
-        store = LocalStore(job.dataset)
+        store = store or LocalStore(job.dataset)
         self._journal, self._note = Journal(store), CommitNote(store)
         self._goes_on = False
         self._running: _Running | None = None

@@ -22,6 +22,7 @@ from toolkit.pack.writer.session import Session
 from toolkit.sources.class_option import ClassNames
 from toolkit.sources.classes import check_class_names
 from toolkit.sources.splits import DEFAULT_SPLIT, check_name
+from toolkit.storage.store import WritableStore
 
 __all__ = ["Classes", "Writer", "writer"]
 
@@ -45,6 +46,7 @@ class Writer:
         classes: Mapping[str, Sequence[str]],
         progress: Progress = lambda *_: None,
         part: Part | None = None,
+        store: WritableStore | None = None,
     ) -> None:
         """Use toolkit.writer()."""
         self.result: PackResult | None = None
@@ -53,6 +55,7 @@ class Writer:
         self._classes = classes
         self._progress = progress
         self._part = part
+        self._store = store
         self._session: Session | None = None
         self._collector: Collector | None = None
         self._failure: BaseException | None = None
@@ -64,7 +67,7 @@ class Writer:
         if self._session is not None or self._is_ended:
             raise UsageError("a writer has one `with` block: make another one")
         self._process, self._thread = os.getpid(), threading.get_ident()
-        self._session = session = Session(self._job, self._given_classes, self._progress, self._part)
+        self._session = session = Session(self._job, self._given_classes, self._progress, self._part, self._store)
         try:
             if not session.is_whole:
                 declared = self._declared(session.declared)
