@@ -89,14 +89,17 @@ OF_DATASET = [
     "pack",
     "pin",
     "pins",
+    "rename",
     "repeat",
     "root",
     "schema",
+    "select",
     "split",
     "take",
     "tokens",
     "verified",
     "view",
+    "with_key",
 ]
 OF_FRONTS = ["close", "dataset", "finished", "load_state_dict", "options", "report", "state_dict", "stats"]
 OF_LOADER = sorted([*OF_FRONTS, "cut", "epoch", "pipeline", "set_epoch"])

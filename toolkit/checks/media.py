@@ -18,7 +18,7 @@ from toolkit.format.layout import leaf_name
 from toolkit.format.schema import Column
 from toolkit.loader.api import Dataset
 from toolkit.loader.dataset.decoded import DecodedColumn
-from toolkit.loader.dataset.fetch import Located
+from toolkit.loader.dataset.located import Located
 from toolkit.pipelines.media import Held, held_medium
 from toolkit.pipelines.medium import Header
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from toolkit.errors import CorruptTableError, NotFoundError, UsageError, did_you_mean
 from toolkit.escapes import listed, short
@@ -42,32 +42,51 @@ _PUBLIC = (
     "pack",
     "pin",
     "pins",
+    "rename",
     "repeat",
     "root",
     "schema",
+    "select",
     "split",
     "take",
     "tokens",
     "verified",
     "view",
+    "with_key",
 )
 
 _SHOWN = 80  # characters of a value that an error shows
 
 
+@overload
+def open(  # type: ignore[overload-overlap]  # "*" is a text as well, and no split is called so
+    reference: str | os.PathLike[str] | Version,
+    *,
+    split: Literal["*"],
+    columns: Sequence[str] | None = None,
+    verify: Literal["touch", "always"] = "touch",
+) -> dict[str, Dataset]: ...
+@overload
 def open(
     reference: str | os.PathLike[str] | Version,
     *,
     split: str | None = None,
     columns: Sequence[str] | None = None,
     verify: Literal["touch", "always"] = "touch",
-) -> Dataset:
+) -> Dataset: ...
+def open(
+    reference: str | os.PathLike[str] | Version,
+    *,
+    split: str | None = None,
+    columns: Sequence[str] | None = None,
+    verify: Literal["touch", "always"] = "touch",
+) -> Dataset | dict[str, Dataset]:
     """Open a version of a dataset: a folder or manifest file, with or without a pin (PATH@sha256:<hex>).
 
     Args:
         reference: The dataset. A plain path is the current version; a pin, or 12 or more of its digits, is that one.
             Or a version that was found already.
-        split: Which split. May be left out when there is only one.
+        split: Which split. May be left out when there is only one; "*" gives all of them, a dict by name.
         columns: The columns to read; when left out, all but derived ones, such as "__image.width__".
         verify: When stored bytes are checked against their CRC32C: "touch" as they are first read, and anew when the
             file may have changed since; "always" at every read.
@@ -90,8 +109,8 @@ def open(
     if not splits:
         raise CorruptTableError(f"the manifest of {reference} has no splits")
     if split is None and len(splits) > 1:
-        raise UsageError(f"{reference} has the splits {listed(splits)}: say split=")
-    name = next(iter(splits)) if split is None else split
+        raise UsageError(f'{reference} has the splits {listed(splits)}: say split=, or split="*" for all of them')
+    name = next(iter(splits)) if split in (None, "*") else split
     if name not in splits:
         raise NotFoundError(
             f"{reference} has no split {short(name, _SHOWN, quoted=True)}; it has {listed(splits)}."
@@ -106,12 +125,18 @@ def open(
                 f"{reference} has no column {short(column, _SHOWN, quoted=True)}; it has {listed(known, 64)}{made}."
                 f"{did_you_mean(column, [*known, *derived])}"
             )
-    opened = Opened(version, name, checks)
+    if split == "*":
+        return {one: _opened(version, one, columns, checks) for one in splits}
+    return _opened(version, name, columns, checks)
+
+
+def _opened(version: Version, split: str, columns: Sequence[str] | None, checks: Verify) -> Dataset:
+    opened = Opened(version, split, checks)
     selected = version.manifest.columns
     if columns is not None:
         readable = (*selected, *derived_columns(version.manifest.derived, opened.schema))
         selected = tuple(c for c in readable if c.name in columns)
-    return Dataset(opened, selected, Span(opened.rows, 0, 1), view_hash("split", version.pin, name))
+    return Dataset(opened, selected, Span(opened.rows, 0, 1), view_hash("split", version.pin, split))
 
 
 class Dataset(dataset.Dataset):
@@ -123,8 +148,11 @@ class Dataset(dataset.Dataset):
 
     def open_split(self, split: str) -> Dataset:
         """Return another split of the very same version, whatever was committed since this one was opened."""
-        names = [column.name for column in self.columns]
-        return open(f"{self.root}@sha256:{self.pin}", split=split, columns=names)
+        opened = self._only("other splits")
+        other, names = open(opened.version, split=split), opened.names
+        renamed = other.rename(dict(names.changed))
+        keyed = renamed if names.key is None else renamed.with_key(names.key)
+        return keyed.select([column.name for column in self.columns])
 
     @LOADER.documented
     def loader(self, pipeline: Pipeline | None = None, **options: Unpack[LoaderKeywords]) -> Loader:

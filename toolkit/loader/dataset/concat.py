@@ -37,13 +37,14 @@ def concat(datasets: Sequence[_Dataset]) -> _Dataset:
 
 def _derived(dataset: Dataset) -> list[str]:
     """Return the derived columns with their versions: by one name, two of them may say different things."""
-    return [f"{one.name} (version {one.version})" for one in dataset.stored.parts[0].version.manifest.derived]
+    return [f"{one.name} (version {one.version})" for one in dataset.stored.derived]
 
 
 def _check_alike(first: Dataset, other: Dataset) -> None:
     for what, mine, theirs in (
         ("read the columns", [c.name for c in first.columns], [c.name for c in other.columns]),
         ("store the columns", first.schema.names, other.schema.names),
+        ("call the key", [first.stored.key or "nothing"], [other.stored.key or "nothing"]),
         ("store the types", [str(t) for t in first.schema.types], [str(t) for t in other.schema.types]),
         ("have the kinds", [c.kind.value for c in first.columns], [c.kind.value for c in other.columns]),
         ("have class names in the columns", sorted(first.class_names), sorted(other.class_names)),

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self, overload
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,11 +19,13 @@ from toolkit.format.index import ShardIndex
 from toolkit.format.manifest import Manifest
 from toolkit.format.pin import read_table
 from toolkit.format.reader import Verify
-from toolkit.format.schema import Column, Kind
+from toolkit.format.schema import Column, Kind, derived_columns
 from toolkit.loader.dataset.fetch import Fetcher
 from toolkit.loader.dataset.filters import matching_rows
 from toolkit.loader.dataset.joined import JoinedSplits
+from toolkit.loader.dataset.naming import checked_names, checked_renames, new_name
 from toolkit.loader.dataset.opened import Opened, Place, Stored
+from toolkit.loader.dataset.picked import picked_rows
 from toolkit.loader.dataset.samples import Samples
 from toolkit.loader.dataset.selection import Listed, Repeated, Selection, Span
 from toolkit.loader.dataset.views import array_hash, short_pins, view_hash
@@ -51,9 +54,9 @@ class _Pickled:
 class Dataset:
     """Samples of one split, by row; or a view of some of them. Safe from any thread; pickles as path and pin.
 
-    `len(ds)`, `ds[i]` (a dict of column -> value, with "__key__"), `ds[a:b]` (a view). Image values are the stored
-    bytes, or uint8 (height, width, 3) where the encoding is raw; labels are ints or None. Views (slices, take, filter,
-    repeat, toolkit.concat) copy no sample.
+    `len(ds)`, `ds[i]` (a dict of column -> value, with "__key__"), `ds[a:b]` and `ds[[i, j]]` (views). Image values are
+    the stored bytes, or uint8 (height, width, 3) where the encoding is raw; labels are ints or None. Views (slices,
+    take, filter, repeat, select, rename, toolkit.concat) copy no sample.
 
     Attributes:
         stored: The split, or the joined splits, whose rows are selected.
@@ -74,12 +77,24 @@ class Dataset:
     @overload
     def __getitem__(self, index: int) -> dict[str, Any]: ...
     @overload
-    def __getitem__(self, index: slice) -> Self: ...
-    def __getitem__(self, index: int | slice) -> dict[str, Any] | Self:
-        """Return a sample, or a view of a range. Raises IndexError, CorruptShardError."""
+    def __getitem__(self, index: slice | Sequence[int] | Sequence[bool] | NDArray[Any]) -> Self: ...
+    def __getitem__(self, index: Any) -> dict[str, Any] | Self:
+        """Return a sample, or a view: of a range, of a list of rows, or of those where a mask is True.
+
+        Rows below 0 count from the end.
+
+        Raises:
+            IndexError: There is no such row, or a mask has another length than the dataset.
+            CorruptShardError: The sample isn't what was packed.
+        """
         if isinstance(index, slice):
             return self._span(index)
-        row, samples = operator.index(index), self.selection.samples
+        try:
+            row = operator.index(index)
+        except TypeError:
+            chosen = picked_rows(index, len(self))
+            return self._view(Listed(len(chosen), self.rows(chosen)), "take", array_hash(chosen))
+        samples = self.selection.samples
         if row < 0:
             row += samples
         if not 0 <= row < samples:
@@ -125,7 +140,7 @@ class Dataset:
 
     @property
     def schema(self) -> pa.Schema:
-        """Arrow schema of the shards."""
+        """Arrow schema of the shards, by the names that columns have here."""
         return self.stored.schema
 
     @property
@@ -202,6 +217,53 @@ class Dataset:
         kept = np.flatnonzero(bits.has(rows))
         return self._view(Listed(len(kept), rows[kept]), "filter", array_hash(kept))
 
+    def select(self, columns: Sequence[str]) -> Self:
+        """Return the same samples with these columns alone, in this order; derived ones may be among them.
+
+        As with open(columns=...), the others are still there for filters. It is the same view.
+
+        Raises:
+            NotFoundError: There is no such column; the message names those that are there.
+        """
+        names = checked_names("select", columns, self.schema)
+        derived = derived_columns(self.stored.derived, self.schema)
+        known = {column.name: column for column in (*self.stored.columns, *derived)}
+        return type(self)(self.stored, tuple(known[name] for name in names), self.selection, self.view)
+
+    def rename(self, names: Mapping[str, str]) -> Self:
+        """Return the same samples with columns called otherwise: ds.rename({"image": "picture"}).
+
+        All that takes or gives names has the new ones: samples, batches, slots, filters, classes, the schema, and
+        derived columns, which are called after theirs. Two columns may swap names.
+
+        Raises:
+            NotFoundError: There is no such column.
+            UsageError: Two columns would have one name, or a name can't be that of a column.
+        """
+        renames = checked_renames(names, self.schema)
+        if not renames:
+            return self
+        view = view_hash("rename", self.view, *(name for pair in sorted(renames.items()) for name in pair))
+        return self._of(self.stored.renamed(renames), view)
+
+    def with_key(self, name: str) -> Self:
+        """Return the same samples with their keys as one more column, of text: for batches, filters and tables.
+
+        Raises:
+            UsageError: There is a column of that name, or the key is a column already.
+        """
+        now = self.stored.key
+        named = self
+        if now is None or now != name:
+            new_name("with_key", name, self.schema)
+            if now is not None:
+                raise UsageError(f"with_key: the key is the column {now!r} already: rename({{{now!r}: {name!r}}})")
+            named = self._of(self.stored.with_key(name), self.view)
+        if any(column.name == name for column in named._columns):
+            return named
+        columns = (*named._columns, named.stored.columns[-1])
+        return type(self)(named.stored, columns, self.selection, self.view)
+
     def verified(self, verify: str) -> Self:
         """Return the same samples, read with other checks; toolkit.open() describes `verify`. Raises UsageError."""
         return type(self)(self.stored.verified(Verify.named(verify)), self._columns, self.selection, self.view)
@@ -226,6 +288,12 @@ class Dataset:
             return self
         return self._view(self.selection.then(span), "slice", start, step, span.samples)
 
+    def _of(self, stored: Stored, view: str) -> Self:
+        """Return the same samples and columns, of the same splits by other names."""
+        called = dict(zip(self.schema.names, stored.schema.names, strict=False))  # a key's column is the last one
+        columns = (msgspec.structs.replace(column, name=called[column.name]) for column in self._columns)
+        return type(self)(stored, tuple(columns), self.selection, view)
+
     def _view(self, selection: Selection, operation: str, *arguments: str | int) -> Self:
         view = view_hash(operation, self.view, *arguments)
         return type(self)(self.stored, self._columns, selection, view)
@@ -240,7 +308,7 @@ class Dataset:
         """Return a copy of row numbers, checked: numpy would cast masks, floats and text without a word."""
         given = np.asarray(rows).reshape(-1)
         if given.dtype.kind not in "iu" and given.size:
-            hint = ": for a mask, give np.flatnonzero(mask)" if given.dtype.kind == "b" else ""
+            hint = ": a mask goes into brackets, ds[mask]" if given.dtype.kind == "b" else ""
             raise UsageError(f"{call}: rows must be whole numbers, got {given.dtype}{hint}")
         if given.size and not (int(given.min()) >= 0 and int(given.max()) < len(self)):
             raise IndexError(f"{call}: rows must be within 0..{len(self) - 1}")

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from toolkit._native.shards.fetch import FetchBuffer
 from toolkit.errors import SampleError
 from toolkit.format.layout import leaf_name
-from toolkit.loader.dataset.fetch import Fetcher, Located, Variable
+from toolkit.loader.dataset.fetch import Fetcher
+from toolkit.loader.dataset.located import Located, Variable
 from toolkit.pipelines.media import Held
 
 __all__ = ["DecodedColumn", "Sizes"]

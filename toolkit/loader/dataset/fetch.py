@@ -10,7 +10,6 @@ import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from toolkit._native.memory.lease import when_gone
-from toolkit._native.shards.body import READ_NULL, READ_OK, READ_RANGE, READ_TEXT, Body
+from toolkit._native.shards.body import READ_NULL, READ_OK, READ_TEXT, Body
 from toolkit._native.shards.fetch import FetchBuffer, fetch_binary, fetch_bytes, fetch_fixed
 from toolkit._native.shards.gather import find_values, gather_values, gather_windows
 from toolkit._native.shards.locate import FileIdentity, Locator
@@ -28,73 +27,15 @@ from toolkit.format.layout import BatchShape, FixedLayout, VariableLayout, colum
 from toolkit.format.reader import ShardReader, Verify, read_failure
 from toolkit.format.schema import KEY
 from toolkit.format.values import DamagedValueError, python_value, read_rows
+from toolkit.loader.dataset.located import Found, Located, Place, Variable
 from toolkit.storage.store import Store
 
-__all__ = ["Fetcher", "Found", "Located", "Place", "Variable"]
+__all__ = ["Fetcher"]
 
 _OPEN_SHARDS = 4096  # maps, not descriptors: far below the 65530 that Linux allows a process by default
 _KEPT_BODIES = 4096
 
 _Encoded = Sequence[bytes | None]
-
-
-@dataclass(frozen=True, slots=True)
-class Located:
-    """Rows of a split with the record batches they lie in. Holds the maps it points into."""
-
-    rows: NDArray[np.int64]
-    inner: NDArray[np.int64]
-    bodies: list[Body]
-
-    def part(self, run: slice) -> Located:
-        """Return some of the rows."""
-        return Located(self.rows[run], self.inner[run], self.bodies[run])
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a row is stored, for an error about it: the dataset's folder, a shard, the split's row, and its key."""
-
-    dataset: str
-    shard: str
-    row: int
-    key: str
-
-    def __str__(self) -> str:
-        return f"dataset {self.dataset}, shard {self.shard}, row {self.row}, key {self.key!r}"
-
-
-@dataclass(frozen=True, slots=True)
-class Variable:
-    """Fetched variable-length values: addresses into a FetchBuffer, valid until its next use; length -1 is null."""
-
-    addresses: NDArray[np.uint64]
-    lengths: NDArray[np.int64]
-    buffer: FetchBuffer
-
-    def bytes(self, i: int) -> bytes | None:
-        """Return a copy of value `i`, or None when it is null."""
-        length = int(self.lengths[i])
-        return None if length < 0 else self.buffer.take(int(self.addresses[i]), length)
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """Where n variable-length values lie: starts in their bodies, lengths (0 where there is none), READ_ statuses."""
-
-    starts: NDArray[np.int64]
-    lengths: NDArray[np.int64]
-    statuses: NDArray[np.int32]
-    chunks: NDArray[np.int64]
-
-    def spread(self, where: NDArray[np.int64], n: int) -> Found:
-        """Return n, value i of these at where[i]; the others are not readable."""
-        spread = Found(
-            np.zeros(n, np.int64), np.zeros(n, np.int64), np.full(n, READ_RANGE, np.int32), np.full(n, -1, np.int64)
-        )
-        for name in ("starts", "lengths", "statuses", "chunks"):
-            getattr(spread, name)[where] = getattr(self, name)
-        return spread
 
 
 _numbers = itertools.count()
@@ -114,14 +55,24 @@ class Fetcher:
     """Reads values of one split. Owns the open shards; safe from any thread."""
 
     def __init__(
-        self, store: Store, index: ShardIndex, schema: pa.Schema, shape: BatchShape, verify: Verify = Verify.TOUCH
+        self,
+        store: Store,
+        index: ShardIndex,
+        schema: pa.Schema,
+        shape: BatchShape,
+        verify: Verify = Verify.TOUCH,
+        key: str | None = None,
     ) -> None:
+        """`key` names a column of the schema that has no buffers: it gives the keys."""
         self._store = store
         self._verify = verify
         self._index = index
+        self.key = key
         self._columns = column_layouts(schema)
         self._shape = shape
         layouts = leaf_layouts(schema)
+        if key is not None:
+            self._columns[key], layouts[key] = self._columns[KEY], layouts[KEY]
         self._fixed = {name: leaf for name, leaf in layouts.items() if isinstance(leaf, FixedLayout)}
         self._variable = {name: leaf for name, leaf in layouts.items() if isinstance(leaf, VariableLayout)}
         self._readers: OrderedDict[int, ShardReader] = OrderedDict()

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from toolkit.errors import SampleError, UsageError, did_you_mean
 from toolkit.format.schema import DIGEST, KEY, is_own_name
+from toolkit.loader.dataset.naming import Names
 from toolkit.loader.dataset.opened import Opened, Stored
 from toolkit.loader.dataset.selection import Bits
 
@@ -25,7 +26,7 @@ _PIECE_ROWS = 1 << 16
 _PIECE_BYTES = 64 << 20
 _ROW = "\0row"  # no column is called so
 
-_cache: OrderedDict[tuple[str, str, bytes], Bits] = OrderedDict()
+_cache: OrderedDict[tuple[str, str, Names, bytes], Bits] = OrderedDict()
 _lock = threading.Lock()
 
 
@@ -76,7 +77,8 @@ def column_numbers(stored: Stored, column: str, rows: NDArray[np.int64]) -> NDAr
 def _matching(part: Opened, expression: pc.Expression) -> Bits:
     try:
         # By its serialised form: as text, long sets of values are cut short and different expressions look the same.
-        key = (part.version.pin, part.split, hashlib.sha256(pickle.dumps(expression, protocol=5)).digest())
+        serialised = pickle.dumps(expression, protocol=5)
+        key = (part.version.pin, part.split, part.names, hashlib.sha256(serialised).digest())
     except pa.ArrowNotImplementedError as error:
         raise UsageError(f"filter {expression}: name columns, not their places ({error})") from error
     with _lock:

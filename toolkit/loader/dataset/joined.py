@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +12,8 @@ from toolkit._native.shards.body import Body
 from toolkit._native.shards.locate import FileIdentity
 from toolkit.errors import CorruptShardError
 from toolkit.format.reader import Verify
-from toolkit.loader.dataset.fetch import Fetcher, Place
+from toolkit.loader.dataset.fetch import Fetcher
+from toolkit.loader.dataset.located import Place
 from toolkit.loader.dataset.opened import Opened
 
 __all__ = ["JoinedSplits", "starts"]
@@ -26,6 +27,8 @@ class JoinedSplits:
         self.rows = sum(part.rows for part in parts)
         self.schema: pa.Schema = parts[0].schema
         self.classes = parts[0].classes
+        self.columns = parts[0].columns
+        self.derived = parts[0].derived
         self.split = "+".join(dict.fromkeys(part.split for part in parts))
         self.fetcher: Fetcher = JoinedFetcher(self.parts)
 
@@ -33,13 +36,26 @@ class JoinedSplits:
         """Return the same splits, all read with these checks."""
         return JoinedSplits([part.verified(verify) for part in self.parts])
 
+    @property
+    def key(self) -> str | None:
+        """The name of the column that gives the key, or None."""
+        return self.parts[0].key
+
+    def renamed(self, renames: Mapping[str, str]) -> JoinedSplits:
+        """Return the same splits, with columns called otherwise, whatever each of them stores them as."""
+        return JoinedSplits([part.renamed(renames) for part in self.parts])
+
+    def with_key(self, name: str) -> JoinedSplits:
+        """Return the same splits, with a column that gives the keys."""
+        return JoinedSplits([part.with_key(name) for part in self.parts])
+
 
 class JoinedFetcher(Fetcher):
     """Checked reads of joined splits. Their record batches are laid out alike, so a part of a batch may mix them."""
 
     def __init__(self, parts: Sequence[Opened]) -> None:
         first = parts[0]
-        super().__init__(first.version.store, first.index, first.schema, first.shape)
+        super().__init__(first.version.store, first.index, first.schema, first.shape, key=first.key)
         self._fetchers = [part.fetcher for part in parts]
         self._starts = starts([part.rows for part in parts])
         self._first_batch = starts([part.index.batches for part in parts])

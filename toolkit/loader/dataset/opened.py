@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol, Self
 
@@ -14,7 +15,9 @@ from toolkit.format.index import ShardIndex
 from toolkit.format.layout import batch_shape
 from toolkit.format.pin import MANIFESTS, Version, resolve
 from toolkit.format.reader import Verify
+from toolkit.format.schema import Column, Derived
 from toolkit.loader.dataset.fetch import Fetcher
+from toolkit.loader.dataset.naming import Names
 from toolkit.storage.memory import MemoryStore
 
 __all__ = ["Opened", "Place", "Stored"]
@@ -27,8 +30,10 @@ class Stored(Protocol):
         parts: The splits it is made of.
         split: Name of the split, or of all.
         rows: Number of rows.
-        schema: Arrow schema of the shards.
+        schema: Arrow schema of the shards, by the names that columns have here.
         classes: Class names of every label column, in id order.
+        columns: All its columns, but for derived ones, by these names.
+        derived: Derived columns.
         fetcher: Checked reads by row.
     """
 
@@ -37,7 +42,19 @@ class Stored(Protocol):
     rows: int
     schema: pa.Schema
     classes: dict[str, tuple[str, ...]]
+    columns: tuple[Column, ...]
+    derived: tuple[Derived, ...]
     fetcher: Fetcher
+
+    @property
+    def key(self) -> str | None:
+        """The name of the column that gives the key, or None."""
+
+    def renamed(self, renames: Mapping[str, str]) -> Self:
+        """Return the same rows, with columns called otherwise: from the name they have here to the new one."""
+
+    def with_key(self, name: str) -> Self:
+        """Return the same rows, with a column that gives their keys."""
 
     def verified(self, verify: Verify) -> Self:
         """Return the same rows, read with other checks; itself where they are these."""
@@ -51,6 +68,7 @@ class Place:
     pin: str
     split: str
     verify: Verify
+    names: Names
     store: MemoryStore | None = None
     """Of a dataset in memory: the store, or what makes it again."""
 
@@ -62,7 +80,8 @@ class Place:
                 f"{self.store.origin} isn't what it was when the dataset was opened: files were added, removed or "
                 "changed since. Open it anew, or pack it where it is to stay as it is"
             )
-        return Opened(resolve(f"{root}@sha256:{self.pin}"), self.split, self.verify)
+        opened = Opened(resolve(f"{root}@sha256:{self.pin}"), self.split, self.verify)
+        return opened if self.names == opened.names else opened.named(self.names)
 
 
 class Opened:
@@ -71,9 +90,13 @@ class Opened:
     def __init__(self, version: Version, split: str, verify: Verify = Verify.TOUCH) -> None:
         self.version = version
         self.split = split
+        self.names = Names()
         self.index: ShardIndex = read_index(version, split)
         self.classes: dict[str, tuple[str, ...]] = read_classes(version)
         self.schema: pa.Schema = read_schema(version)
+        self.columns: tuple[Column, ...] = version.manifest.columns
+        self.derived: tuple[Derived, ...] = version.manifest.derived
+        self._stored = (self.schema, self.classes)  # by their stored names
         self.rows = self.index.rows
         self.shape = batch_shape(self.schema, version.manifest.columns)
         self._read_with(verify)
@@ -83,7 +106,7 @@ class Opened:
         """Where to find it again; the folder as an absolute path."""
         store = self.version.store
         kept = store if isinstance(store, MemoryStore) else None
-        return Place(self.version.root, self.version.pin, self.split, self._verify, kept)
+        return Place(self.version.root, self.version.pin, self.split, self._verify, self.names, kept)
 
     def verified(self, verify: Verify) -> Self:
         """Return the same split, read with other checks: tables are shared, shards are opened anew."""
@@ -93,7 +116,32 @@ class Opened:
         other._read_with(verify)
         return other
 
+    @property
+    def key(self) -> str | None:
+        """The name of the column that gives the key, or None."""
+        return self.names.key
+
+    def renamed(self, renames: Mapping[str, str]) -> Self:
+        """Return the same split, with columns called otherwise: from the name they have here to the new one."""
+        return self.named(self.names.renamed(renames))
+
+    def with_key(self, name: str) -> Self:
+        """Return the same split, with a column that gives the keys."""
+        return self.named(self.names.with_key(name))
+
+    def named(self, names: Names) -> Self:
+        """Return the same split by other names: tables are shared, shards are opened anew."""
+        schema, classes = self._stored
+        other = copy.copy(self)
+        other.names = names
+        other.schema = names.schema(schema, self.version.manifest.derived)
+        other.classes = names.classes(classes)
+        other.columns = names.columns(self.version.manifest.columns)
+        other.derived = names.derived(self.version.manifest.derived)
+        other._read_with(self._verify)
+        return other
+
     def _read_with(self, verify: Verify) -> None:
         self._verify = verify
-        self.fetcher = Fetcher(self.version.store, self.index, self.schema, self.shape, verify)
+        self.fetcher = Fetcher(self.version.store, self.index, self.schema, self.shape, verify, self.key)
         self.parts: tuple[Opened, ...] = (self,)

@@ -21,7 +21,8 @@ from toolkit.format.layout import (
 )
 from toolkit.format.schema import KEY, Column
 from toolkit.loader.dataset.decoded import DecodedColumn
-from toolkit.loader.dataset.fetch import Fetcher, Located
+from toolkit.loader.dataset.fetch import Fetcher
+from toolkit.loader.dataset.located import Located
 from toolkit.pipelines.media import held_medium
 
 __all__ = ["Samples"]
@@ -56,6 +57,8 @@ class Samples:
         self._others: dict[str, _Read] = {}
         self._reader = SampleReader(fetcher.locator)
         layouts, leaves = column_layouts(schema), leaf_layouts(schema)
+        if fetcher.key is not None:
+            layouts[fetcher.key] = layouts[KEY]
         self._add(KEY, KEY, layouts[KEY], self._value)
         for column in columns:
             name, dtype = column.name, schema.field(column.name).type

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolkit._native.shards.body import READ_OK
-from toolkit.loader.dataset.fetch import Fetcher, Found, Located
+from toolkit.loader.dataset.fetch import Fetcher
+from toolkit.loader.dataset.located import Found, Located
 from toolkit.loader.engine.stats import LoaderStats
 from toolkit.loader.stages.memory import SampleMemory
 from toolkit.loader.stages.stage import ColumnStage, Part

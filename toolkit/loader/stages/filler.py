@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolkit.errors import CorruptShardError, SampleError
-from toolkit.loader.dataset.fetch import Fetcher, Located, Place
+from toolkit.loader.dataset.fetch import Fetcher
+from toolkit.loader.dataset.located import Located, Place
 from toolkit.loader.engine.filler import Filler, LendNamed
 from toolkit.loader.engine.memory import MakeRoom
 from toolkit.loader.stages.maps import BatchMaps

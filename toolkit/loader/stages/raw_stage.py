@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from toolkit._native.image.program import ImageError
 from toolkit._native.shards.body import READ_OK
 from toolkit.loader.dataset.decoded import DecodedColumn, Sizes
-from toolkit.loader.dataset.fetch import Variable
+from toolkit.loader.dataset.located import Variable
 from toolkit.loader.engine.stats import LoaderStats
 from toolkit.loader.stages.memory import SampleMemory
 from toolkit.loader.stages.readers import ColumnReader

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from toolkit._native.shards.fetch import FetchBuffer
 from toolkit.format.layout import leaf_name
 from toolkit.loader.dataset.decoded import DecodedColumn
-from toolkit.loader.dataset.fetch import Fetcher, Located
+from toolkit.loader.dataset.fetch import Fetcher
+from toolkit.loader.dataset.located import Located
 from toolkit.pipelines.media import Held
 
 __all__ = ["BINARY_TYPES", "ColumnReader", "Stored", "make_reader"]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolkit.errors import PipelineError, SampleError
-from toolkit.loader.dataset.fetch import Variable
+from toolkit.loader.dataset.located import Variable
 from toolkit.loader.engine.stats import LoaderStats
 from toolkit.loader.stages.memory import SampleMemory
 from toolkit.loader.stages.readers import ColumnReader

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolkit.errors import SampleError
-from toolkit.loader.dataset.fetch import Fetcher, Located
+from toolkit.loader.dataset.fetch import Fetcher
+from toolkit.loader.dataset.located import Located
 from toolkit.loader.engine.stats import LoaderStats
 from toolkit.loader.stages.memory import SampleMemory
 from toolkit.memory.pool import Lend
