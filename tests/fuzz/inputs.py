@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from toolkit.errors import SourceError, ToolkitError, UsageError
+from toolkit.format.arrays import valid_rows
 from toolkit.sources.base import Rows, Slice, Source, Survey
+from toolkit.sources.options import PlacesWanted, SourceOptions, VerifyImages
 
-__all__ = ["File", "pieces", "refused", "same"]
+__all__ = ["File", "check_places", "pieces", "refused", "same"]
 
 _FOLDER = Path(__file__).resolve().parents[2] / "build" / "fuzz" / "input"
 
@@ -38,6 +41,22 @@ def pieces(source: Source) -> Iterator[tuple[Survey, Slice, Rows]]:
         for rows in source.read(survey, part):
             rows.batch.validate(full=True)
             yield survey, part, rows
+
+
+def check_places(make: Callable[[SourceOptions], Source], options: SourceOptions, data: bytes) -> None:
+    """Make sure that places lie inside the one file of an input, which holds `data`; and that values lie there."""
+    for wanted in (PlacesWanted.BESIDE, PlacesWanted.ONLY):
+        try:
+            for _, _, rows in pieces(make(replace(options, places=wanted, verify_images=VerifyImages.OFF))):
+                for column, places in rows.places.items():
+                    values = rows.batch.column(column).to_pylist()
+                    for i in valid_rows(places.files).nonzero()[0].tolist():
+                        begin, length = int(places.offsets[i]), int(places.lengths[i])
+                        assert 0 <= begin <= begin + length <= len(data), (begin, length, len(data))
+                        if wanted is PlacesWanted.BESIDE:
+                            assert values[i]["bytes"] == data[begin : begin + length], (i, begin, length)
+        except ToolkitError as error:
+            refused(error)
 
 
 def refused(error: Exception, beginning: str = ".") -> str:

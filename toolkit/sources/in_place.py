@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,9 +11,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from toolkit.errors import SourceError
+from toolkit.format.arrays import to_array
 from toolkit.sources.names import is_utf8, printable
+from toolkit.sources.path_arrays import repeated
 
-__all__ = ["Places", "check_place"]
+__all__ = ["Places", "Span", "check_place", "check_plain", "places_in_file"]
+
+Span = tuple[int, int]
+"""Where a value begins in its file, and its bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,3 +49,22 @@ def check_place(path: str) -> None:
             f"the path '{printable(path)}' is not valid UTF-8, so nothing can refer to what lies there: rename it, "
             "or pack it"
         )
+
+
+def check_plain(path: str, compression: str) -> None:
+    """Raise SourceError when nothing can refer to what a file holds: its path is no text, or it is compressed."""
+    check_place(path)
+    if compression:
+        raise SourceError(
+            f"{printable(path)!r} is compressed ({compression}), so what it holds can't stay where it is: pack it, or "
+            "leave it out with --exclude"
+        )
+
+
+def places_in_file(path: str, size: int, mtime_ns: int, spans: Sequence[Span | None], names: pa.Array) -> Places:
+    """Return the places of values that lie in one file; None is that of a null."""
+    rows, path = len(spans), os.path.abspath(path)
+    files = to_array([span and path for span in spans], pa.string()) if None in spans else repeated(path, rows)
+    cells = np.array([span or (0, 0) for span in spans], np.int64).reshape(rows, 2)
+    sizes, times = np.full(rows, size, np.int64), np.full(rows, mtime_ns, np.int64)
+    return Places(files, cells[:, 0].copy(), cells[:, 1].copy(), sizes, times, names)

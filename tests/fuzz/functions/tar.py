@@ -17,7 +17,8 @@ from collections.abc import Iterator
 
 import numpy as np
 import zstandard
-from fuzz.inputs import File, pieces, refused
+from fuzz.inputs import File, check_places, pieces, refused
+from pictures import encode, picture
 from sources.tars import FORMATS, numpy_file, tar_bytes
 
 from toolkit.errors import ToolkitError
@@ -97,6 +98,7 @@ def fuzz(data: bytes) -> object:
         at = flags * 7919 % len(packed)
         packed = packed[:at] + bytes([packed[at] ^ 1 << (flags >> 5)]) + packed[at + 1 :]
     options = SourceOptions(paths=(_TAR.write(packed),), slice_bytes=2048, missing=Missing.NULL)
+    check_places(WebDatasetSource, options, packed)
     samples: list[tuple[str, dict[str, object]]] = []
     rejects = 0
     try:
@@ -156,6 +158,7 @@ def seeds() -> list[bytes]:
         ("a/1.cls", b"7\n"),
         ("a/1.txt", "é".encode()),
         ("a/2.json", b'{"a": 1}'),
+        ("a/2.png", encode(picture(1, 4, 4), "PNG")),
         ("a/2.x.npy", numpy_file(np.arange(3))),
     ]
     long = [("d" * 90 + "/" + "e" * 30 + ".txt", b"long"), ("é" * 40 + ".bin", bytes(600))]
