@@ -41,7 +41,7 @@ def read_schema(version: Version) -> pa.Schema:
     """Return the schema of every shard. Raises CorruptTableError, StorageError."""
     digest = version.manifest.schema
     schema = parse_schema_table(read_table(version, digest), digest)
-    fault = schema_fault(schema, version.manifest.columns, version.manifest.derived)
+    fault = schema_fault(schema, version.manifest.columns, version.manifest.derived, version.manifest.requires)
     if fault is not None:
         raise _contradiction(version, fault)
     return schema

@@ -7,7 +7,7 @@ returns what is wrong in words, or None.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +16,7 @@ from toolkit.errors import UsageError
 from toolkit.format.arrays import value_offsets
 from toolkit.format.layout import column_layouts
 from toolkit.format.media import stored_medium
+from toolkit.format.references import REFERENCES, UNHASHED, is_reference
 from toolkit.format.schema import (
     DIGEST,
     DIGEST_BYTES,
@@ -27,6 +28,7 @@ from toolkit.format.schema import (
     is_list_of_ids,
     is_own_name,
     is_scalar,
+    reference_columns,
     stored_order,
     token_type,
 )
@@ -40,13 +42,17 @@ _ROW_BYTES = DIGEST_BYTES  # a row has its digest at least
 _TOKEN_BYTES = 2
 _MAGIC_BYTES = 8
 _ALIGNMENT = 8
-_OWN = (pa.field(KEY, pa.string(), nullable=False), pa.field(DIGEST, pa.binary(DIGEST_BYTES), nullable=False))
 _TEXT = (pa.string(), pa.large_string())
 _BYTES = (pa.binary(), pa.large_binary())
 
 
-def columns_fault(columns: Sequence[Column], derived: Sequence[Derived]) -> str | None:
-    """Check the columns of a manifest by themselves."""
+def columns_fault(columns: Sequence[Column], derived: Sequence[Derived], requires: Collection[str] = ()) -> str | None:
+    """Check the columns of a manifest by themselves, and with the features that it requires."""
+    if UNHASHED in requires and REFERENCES not in requires:
+        return f"it requires {UNHASHED!r} without {REFERENCES!r}"
+    may_refer = [c for c in columns if stored_medium(c.kind) is not None and c.encoding == "keep"]
+    if REFERENCES in requires and not may_refer:
+        return f"it requires {REFERENCES!r}, and no column can hold any"
     seen: set[str] = set()
     for column in columns:
         fault = _column_fault(column)
@@ -89,8 +95,10 @@ def _column_fault(column: Column) -> str | None:
     return None
 
 
-def schema_fault(schema: pa.Schema, columns: Sequence[Column], derived: Sequence[Derived]) -> str | None:
-    """Check the schema of the shards against the columns of the manifest."""
+def schema_fault(
+    schema: pa.Schema, columns: Sequence[Column], derived: Sequence[Derived], requires: Collection[str] = ()
+) -> str | None:
+    """Check the schema of the shards against the columns of the manifest and the features that it requires."""
     names = [column.name for column in columns]
     made = [one.name for one in derived]
     if sorted(schema.names) != sorted([KEY, DIGEST, *names, *made]):
@@ -98,8 +106,9 @@ def schema_fault(schema: pa.Schema, columns: Sequence[Column], derived: Sequence
     *small, large = stored_order(columns, {name: schema.field(name).type for name in names})
     if schema.names != [KEY, DIGEST, *small[0], *small[1], *made, *large]:
         return f"the columns of the schema table have another order than shards: {', '.join(schema.names)}"
-    if not all(schema.field(i).equals(field) for i, field in enumerate(_OWN)):
-        return f"{KEY} is not utf8 or {DIGEST} not fixed_size_binary({DIGEST_BYTES}), both never null"
+    fault = _own_fault(schema, UNHASHED in requires)
+    if fault is not None:
+        return fault
     try:
         column_layouts(schema)
     except TypeError as error:
@@ -109,6 +118,10 @@ def schema_fault(schema: pa.Schema, columns: Sequence[Column], derived: Sequence
         if not _fits(column, field):
             named = " with class names" if column.kind is Kind.VALUE else ""
             return f"column {column.name!r} is of kind {column.kind.value}{named}, and its type {field.type}"
+    references = reference_columns(columns, schema)
+    if bool(references) is not (REFERENCES in requires):
+        held = f"column {references[0]!r} holds references" if references else "no column holds references"
+        return f"{held}, and the manifest {'does not require' if references else 'requires'} {REFERENCES!r}"
     for one in derived:
         known = derived_type(one, columns)
         if known is not None and schema.field(one.name).type != known:
@@ -116,12 +129,24 @@ def schema_fault(schema: pa.Schema, columns: Sequence[Column], derived: Sequence
     return None
 
 
+def _own_fault(schema: pa.Schema, unhashed: bool) -> str | None:
+    """Check the format's own columns."""
+    key = pa.field(KEY, pa.string(), nullable=False)
+    digest = pa.field(DIGEST, pa.binary(DIGEST_BYTES), nullable=unhashed)
+    if schema.field(0).equals(key) and schema.field(1).equals(digest):
+        return None
+    never = f"{KEY} never null" if unhashed else "both never null"
+    return f"{KEY} is not utf8 or {DIGEST} not fixed_size_binary({DIGEST_BYTES}), {never}"
+
+
 def _fits(column: Column, field: pa.Field) -> bool:
     """Tell whether a column of that kind can have that type."""
     dtype = field.type
     medium = stored_medium(column.kind)
     if medium is not None:
-        return bool(dtype == medium.form_in(column.encoding or "").type)
+        form = medium.form_in(column.encoding or "")
+        refers = is_reference(dtype) and column.encoding == "keep" and not form.is_decoded
+        return refers or bool(dtype == form.type)
     match column.kind:
         case Kind.LABEL:
             return bool(dtype == pa.int64())

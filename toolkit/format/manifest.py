@@ -10,6 +10,7 @@ import msgspec
 from toolkit.errors import CorruptTableError, FormatError
 from toolkit.escapes import listed
 from toolkit.format.contract import MOST_BYTES, MOST_ROWS, columns_fault
+from toolkit.format.references import REFERENCES, UNHASHED
 from toolkit.format.schema import FORMAT_VERSION, Column, Derived, Hash, Kind
 from toolkit.format.tables import sha256
 
@@ -26,7 +27,7 @@ __all__ = [
 
 MOST_SHARDS = 4096  # of a shard table: it is read as a whole
 
-_KNOWN_FEATURES: frozenset[str] = frozenset()
+_KNOWN_FEATURES = frozenset({REFERENCES, UNHASHED})
 _NOTHING = object()  # equal to nothing that JSON has
 _Rows = Annotated[int, msgspec.Meta(ge=0, le=MOST_ROWS)]
 _Bytes = Annotated[int, msgspec.Meta(ge=0, le=MOST_BYTES)]
@@ -128,7 +129,7 @@ def parse_manifest(data: bytes, name: str) -> Manifest:
         manifest = _MANIFEST.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise CorruptTableError(f"{name} isn't a manifest of format {FORMAT_VERSION}: {error}") from error
-    fault = columns_fault(manifest.columns, manifest.derived) or _sums_fault(manifest)
+    fault = columns_fault(manifest.columns, manifest.derived, manifest.requires) or _sums_fault(manifest)
     if fault is not None:
         raise CorruptTableError(f"{name} contradicts itself: {fault}")
     return manifest

@@ -8,12 +8,13 @@ manifests hold, so a medium's word stands in toolkit.format.kinds, its stored fo
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from toolkit.format.encodings import Encoding, ImageEncoding
 from toolkit.format.kinds import Kind
+from toolkit.format.references import REFERENCE_TYPE, is_reference
 
 __all__ = [
     "IMAGE",
@@ -98,7 +99,13 @@ class StoredMedium:
         return self.forms[0]
 
     def form_of(self, dtype: pa.DataType) -> StoredForm | None:
-        """Return the form with that Arrow type, or None."""
+        """Return the form with that Arrow type, or None; of references that of what they lead to.
+
+        The payload of references is none of the type's children: whoever reads it asks where the files lie.
+        """
+        if is_reference(dtype):
+            source = self.source_form
+            return None if source.is_decoded else replace(source, type=REFERENCE_TYPE, path="name", feature=None)
         return next((form for form in self.forms if form.type == dtype), None)
 
 

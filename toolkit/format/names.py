@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from toolkit.format.pin import JOURNAL, MANIFEST, MANIFESTS, REPORTS, SHARDS, TABLES
+from toolkit.storage.roots import ROOTS_FILE
 
 __all__ = [
     "COMMIT_NOTE",
@@ -34,13 +35,13 @@ DROPPED_PARTS = ".tmp-parts"
 FOLDERS = (MANIFESTS, TABLES, SHARDS, REPORTS)
 """Where a dataset's files lie."""
 
-_TOP_LEVEL = {MANIFEST, *FOLDERS, LOCK, JOURNAL, COMMIT_NOTE, DROPPED_JOURNAL, PARTS, DROPPED_PARTS}
+_TOP_LEVEL = {MANIFEST, *FOLDERS, LOCK, JOURNAL, COMMIT_NOTE, DROPPED_JOURNAL, PARTS, DROPPED_PARTS, ROOTS_FILE}
 # .tmp-<process>-<name> by write_durable(); .tmp-<split>-<slice>-<shard> of a shard whose hash isn't known yet.
 _TEMPORARY = re.compile(r"\.tmp-(\d+-.+|.+-\d{6,}-\d+)", re.DOTALL)
 _OWN = {
     MANIFESTS: re.compile(r"[0-9a-f]{64}\.json"),
     TABLES: re.compile(r"[0-9a-f]{64}\.arrow"),
-    SHARDS: re.compile(r".+-\d{6,}-[0-9a-f]{16}\.arrow", re.DOTALL),
+    SHARDS: re.compile(r".+-\d{6,}-[0-9a-f]{16}\.(arrow|stat)", re.DOTALL),
     REPORTS: re.compile(r"([0-9a-f]{64}\.(rejects\.jsonl|provenance\.json)|failed\.rejects\.jsonl)"),
 }
 

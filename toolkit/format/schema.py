@@ -12,6 +12,7 @@ import pyarrow as pa
 from toolkit.format.encodings import KEEP, ImageEncoding
 from toolkit.format.kinds import Kind
 from toolkit.format.media import IMAGE, StoredMedium, stored_medium
+from toolkit.format.references import is_reference
 
 __all__ = [
     "DIGEST",
@@ -33,6 +34,7 @@ __all__ = [
     "is_scalar",
     "label_column",
     "medium_column",
+    "reference_columns",
     "stored_order",
     "stored_type",
     "token_column",
@@ -249,6 +251,8 @@ def arrow_schema(
     types: Mapping[str, pa.DataType],
     class_names: Mapping[str, tuple[str, ...]],
     derived: tuple[Derived, ...] = (),
+    *,
+    hashed: bool = True,
 ) -> pa.Schema:
     """Return the schema of every shard, with the metadata by which Hugging Face `datasets` decodes it unasked.
 
@@ -258,6 +262,7 @@ def arrow_schema(
         class_names: Names of each column that has a label table; of one that isn't named, they aren't known yet. Our
             own readers take them from that table, never from here.
         derived: Derived columns, of those that are known here.
+        hashed: Whether every sample has a digest.
     """
     features: dict[str, object] = {
         KEY: _value_feature("string"),
@@ -286,9 +291,24 @@ def arrow_schema(
     made = [pa.field(one.name, derived_type(one, columns)) for one in derived]
     features.update({field.name: _feature(field.type) for field in made})
     fixed, texts, large = stored_order(columns, types)
-    fields = [pa.field(KEY, pa.string(), nullable=False), pa.field(DIGEST, pa.binary(DIGEST_BYTES), nullable=False)]
+    fields = [
+        pa.field(KEY, pa.string(), nullable=False),
+        pa.field(DIGEST, pa.binary(DIGEST_BYTES), nullable=not hashed),
+    ]
     fields += [*(known[name] for name in (*fixed, *texts)), *made, *(known[name] for name in large)]
     return pa.schema(fields, metadata={"huggingface": _json({"info": {"features": features}}), "toolkit": _json(own)})
+
+
+def reference_columns(columns: Sequence[Column], schema: pa.Schema) -> tuple[str, ...]:
+    """Return the names of the columns of media whose values lie in other files; `schema` is that of the shards.
+
+    A column of values that happens to have that type holds structs and no references.
+    """
+    return tuple(
+        column.name
+        for column in columns
+        if stored_medium(column.kind) is not None and is_reference(schema.field(column.name).type)
+    )
 
 
 def columns_of(schema: pa.Schema) -> tuple[Column, ...]:

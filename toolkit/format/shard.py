@@ -88,7 +88,10 @@ class ShardWriter:
         return self._rows
 
     def write(self, rows: pa.RecordBatch, sizes: NDArray[np.int64] | None = None) -> None:
-        """Append rows: every column of the schema but __digest__, in its order. `sizes`: row_bytes(rows), if known."""
+        """Append rows: every column of the schema but __digest__, in its order. `sizes`: row_bytes(rows), if known.
+
+        All rows may bring digests too, where theirs are not of what is stored: of values that lie elsewhere.
+        """
         start = total = 0
         for i, size in enumerate((row_bytes(rows) if sizes is None else sizes).tolist()):
             if self._pending_bytes + total + size > self._batch_limit and (self._pending or i > start):
@@ -135,7 +138,8 @@ class ShardWriter:
                     f"{field.name!r}: at most {MOST_EMPTY_ITEMS:,} can be stored: leave the column or the sample out"
                 )
         arrays = {field.name: column for field, column in zip(rows.schema, rows.columns, strict=True)}
-        arrays[DIGEST] = to_array(sample_digests(rows.select(self._names)), pa.binary(DIGEST_BYTES))
+        if DIGEST not in arrays:
+            arrays[DIGEST] = to_array(sample_digests(rows.select(self._names)), pa.binary(DIGEST_BYTES))
         batch = pa.RecordBatch.from_arrays([arrays[name] for name in self._schema.names], schema=self._schema)
         sums = base64.b64encode(self._summer.sums(batch)).decode()
         self._sink.begin_batch()

@@ -9,6 +9,7 @@ import pyarrow as pa
 from toolkit.format import media as stored
 from toolkit.format.kinds import Kind
 from toolkit.format.media import StoredForm
+from toolkit.format.references import is_reference
 from toolkit.pipelines.image.medium import ImageMedium
 from toolkit.pipelines.medium import Medium
 
@@ -39,6 +40,8 @@ def held_medium(kind: Kind, dtype: pa.DataType, *, by_type: bool = False) -> Hel
 
     A column of kind value says nothing but its type: with `by_type` it is taken for the first medium that has it.
     """
+    if kind is Kind.VALUE and is_reference(dtype):
+        return None  # structs: nobody says where such files would lie
     media = _MEDIA.values() if by_type and kind is Kind.VALUE else filter(None, [_MEDIA.get(kind)])
     for medium in media:
         form = medium.stored.form_of(dtype)
