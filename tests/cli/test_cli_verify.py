@@ -115,3 +115,33 @@ def test_a_missing_image_is_no_finding(cli: Cli, tmp_path: Path) -> None:
     ended = cli("verify", tmp_path / "ds", "--decode", "--json")
     assert ended.code == 0
     assert json.loads(ended.out)["findings"] == []
+
+
+def test_against_the_source(cli: Cli, packed: Path, flowers: Path) -> None:
+    ended = cli("verify", packed, "--against", flowers)
+    assert (ended.code, ended.err) == (0, "")
+    assert f"against {flowers} (imagefolder): 14 samples, 0 differ" in ended.out
+    some = next(flowers.rglob("*.png"))
+    some.write_bytes(some.read_bytes() + b"!")
+    ended = cli("verify", packed, "--against", flowers)
+    assert ended.code == 4
+    assert "has other bytes, another label or another column in the source" in ended.out
+    document = json.loads(cli("verify", packed, "--against", flowers, "--json").out)
+    assert document["against"]["counts"] == {
+        "missing": 0,
+        "changed": 1,
+        "split": 0,
+        "rejected": 0,
+        "new": 0,
+        "again": 0,
+    }
+    assert [one["what"] for one in document["against"]["differences"]] == ["changed"]
+    for setting, said in (
+        ("limit=x", "--set limit=x: "),
+        ("lmit=3", "Did you mean 'limit'"),
+        ("jobs=2", "unknown key"),
+    ):
+        ended = cli("verify", packed, "--against", flowers, "--set", setting)
+        assert (ended.code, said in ended.err) == (2, True), ended.err
+    assert cli("verify", packed, "--against", flowers, "--set", "limit=3").code == 2
+    assert "give it with --against" in cli("verify", packed, "--set", "limit=3").err

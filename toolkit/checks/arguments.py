@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +12,7 @@ from toolkit.options.option import Option, take
 from toolkit.options.value_type import ValueType
 from toolkit.options.values import Flag, Text, Whole
 
-__all__ = ["argument", "check_flags", "progress_of", "split_of", "whole"]
+__all__ = ["argument", "check_flags", "paths", "progress_of", "split_of", "whole"]
 
 _BEYOND = 10**18
 
@@ -36,6 +37,14 @@ def whole(name: str, value: object, least: int = 0) -> int:
     """Return a whole number of at least `least`. Raises UsageError."""
     number: int = argument(name, value, Whole(least))
     return number
+
+
+def paths(name: str, value: object) -> tuple[str, ...]:
+    """Return paths, given as one or as a list of them. Raises UsageError."""
+    given = [value] if isinstance(value, str | os.PathLike) else value
+    if not isinstance(given, list | tuple):
+        raise UsageError(f"{name}: expected a path, or a list of paths, got {short(value, 40, quoted=True)}")
+    return tuple(argument(name, os.fspath(one) if isinstance(one, os.PathLike) else one, Text()) for one in given)
 
 
 def split_of(value: object) -> str | None:

@@ -9,16 +9,18 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from toolkit._native.shards.body import CHUNK_BYTES, READ_OK
-from toolkit.checks.arguments import argument, check_flags, progress_of, whole
+from toolkit.checks.against.compare import WHATS, AgainstResult, compare
+from toolkit.checks.against.packed_source import packed_sources
+from toolkit.checks.arguments import argument, check_flags, paths, progress_of, whole
 from toolkit.checks.verify_derived import DerivedChecks
+from toolkit.checks.verify_result import Finding, VerifyResult
 from toolkit.checks.verify_samples import KeyLog, SampleChecks
-from toolkit.errors import CorruptShardError, NotFoundError, StorageError
+from toolkit.errors import CorruptShardError, NotFoundError, StorageError, UsageError
 from toolkit.format.layout import column_layouts
 from toolkit.format.pin import resolve
 from toolkit.format.reader import ShardReader, read_failure
@@ -35,53 +37,7 @@ __all__ = ["Finding", "VerifyResult", "verify"]
 
 _READ_BYTES = 4 * 1024 * 1024
 _NAMED_REPEATS = 100
-
-
-@dataclass(frozen=True, kw_only=True)
-class Finding:
-    """One thing that is wrong.
-
-    Attributes:
-        kind: "integrity" (not the bytes that were packed), "storage" (the file system refuses to read them) or
-            "sample" (packed so, but it can't be decoded).
-        message: What is wrong, with the place.
-        split, shard: Where; the shard's path inside the dataset.
-        place: Which part of the shard: "file", "record batch 2, chunk 5", "sample".
-        row, key: The sample, where it is known.
-    """
-
-    kind: str
-    message: str
-    split: str
-    shard: str
-    place: str
-    row: int | None = None
-    key: str | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class VerifyResult:
-    """What was checked and what was found; `findings` is empty when everything that was looked at is as it was packed.
-
-    Attributes:
-        level: "full" or "quick".
-        not_checked: What this verification did not look at, in words.
-    """
-
-    pin: str
-    level: str
-    decoded: bool
-    shards: int
-    samples: int
-    bytes: int
-    seconds: float
-    findings: tuple[Finding, ...]
-    not_checked: tuple[str, ...]
-
-    @property
-    def ok(self) -> bool:
-        """Whether nothing was found."""
-        return not self.findings
+_NAMED_DIFFERENCES = 20
 
 
 def verify(
@@ -91,6 +47,8 @@ def verify(
     decode: bool = False,
     max_pixels: int = DEFAULT_MAX_PIXELS,
     jobs: int | str = "auto",
+    against: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (),
+    options: Mapping[str, object] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> VerifyResult:
     """Check a version of a dataset against what was packed.
@@ -102,17 +60,26 @@ def verify(
         decode: Decode every image, and every other medium, as well.
         max_pixels: An image of more pixels can't be decoded.
         jobs: Shards checked at the same time; "auto" is the number of processors.
+        against: The source that was packed, or several, those of appends too: all samples of it are read as they were
+            packed, and compared with those of the dataset by key and digest.
+        options: With `against`: options of the pack that the manifest doesn't have, by name, as toolkit.pack takes
+            them: those that say where a tokenizer or the files of a table lie, which class names there are.
         progress: Called with (bytes done, bytes in all).
 
     Raises:
-        UsageError: An option can't be.
+        UsageError: An option can't be, or the source isn't what was packed.
+        NotFoundError, SourceError: The source can't be read.
         PinMismatchError, CorruptTableError, FormatError, NotFoundError: It can't even be opened.
     """
     check_flags(full=full, decode=decode)
     max_pixels = whole("max_pixels", max_pixels, 1)
     threads, told = argument("jobs", jobs, COUNT), progress_of(progress)
+    sources = paths("against", against)
+    if options and not sources:
+        raise UsageError("options are those by which a source is read: give it with --against")
     started = time.monotonic()
     version = resolve(dataset)
+    packed = packed_sources(version, sources, options or {}) if sources else []
     pinned = f"{version.root}@sha256:{version.pin}"
     cancelled = threading.Event()
     datasets = {name: open(pinned, split=name) for name in version.manifest.splits}
@@ -123,7 +90,8 @@ def verify(
     derived = DerivedChecks(version.manifest.columns, version.manifest.derived)
     checks = [_SplitCheck(one, keys, derived, most, cancelled) for one in datasets.values()]
     work = [(check, shard) for check in checks for shard in range(check.dataset.index.shards)]
-    total = sum(split.bytes for split in version.manifest.splits.values())
+    shard_bytes = sum(split.bytes for split in version.manifest.splits.values())
+    total = shard_bytes + sum(part.bytes for one in packed for part in one.survey.slices)
     findings: list[Finding] = []
     done = 0
     with keys or contextlib.nullcontext(), ThreadPoolExecutor(threads, "toolkit-verify") as pool:
@@ -139,16 +107,24 @@ def verify(
             findings += check.labels()
         if keys is not None:
             findings += _repeated_keys(keys, datasets)
+    left_out = _not_checked(decode, version.manifest.columns, derived, full=full)
+    compared = None
+    if packed and findings:
+        left_out.append("the source: what was found comes first")
+    elif packed:
+        compared = compare(datasets, packed, threads, lambda nbytes: told(done + nbytes, total), cancelled)
+        findings += _differences(compared)
     return VerifyResult(
         pin=version.pin,
         level="full" if full else "quick",
         decoded=decode,
         shards=len(work),
         samples=sum(map(len, datasets.values())),
-        bytes=total,
+        bytes=shard_bytes,
         seconds=time.monotonic() - started,
         findings=tuple(findings),
-        not_checked=tuple(_not_checked(decode, version.manifest.columns, derived, full=full)),
+        not_checked=tuple(left_out),
+        against=compared,
     )
 
 
@@ -170,6 +146,19 @@ def _not_checked(decode: bool, columns: Sequence[Column], derived: DerivedChecks
     if media and not decode:
         left_out.append(f"whether {' and '.join(media)} can be decoded (--decode)")
     return left_out
+
+
+def _differences(compared: AgainstResult) -> Iterator[Finding]:
+    """Name the samples that the source has otherwise, the first of each kind if they are many."""
+    for what, count in compared.counts.items():
+        named = [one for one in compared.differences if one.what == what][:_NAMED_DIFFERENCES]
+        for one in named:
+            yield Finding(
+                kind="source", message=one.message, split=one.split, shard="", place="source", row=one.row, key=one.key
+            )
+        if count > len(named):
+            more = f"{count - len(named)} more samples, {count} in all: {WHATS[what]}"
+            yield Finding(kind="source", message=more, split="", shard="", place="source")
 
 
 def _repeated_keys(keys: KeyLog, datasets: Mapping[str, Dataset]) -> Iterator[Finding]:

@@ -7,13 +7,21 @@ from collections.abc import Mapping
 from toolkit.options.option import echo, options_of
 from toolkit.pack.job import PackJob
 from toolkit.sources.names import printable
+from toolkit.sources.options import InputOptions
 
-__all__ = ["job_options", "journal_options"]
+__all__ = ["job_options", "journal_options", "shaping_options"]
 
 
 def job_options(job: PackJob) -> dict[str, object]:
     """Return all options of a job, and its inputs, for JSON."""
     return {"source": job.source, "more_sources": list(job.more_sources), **echo(job)}
+
+
+def shaping_options() -> frozenset[str]:
+    """Return the names of the options that decide what samples a pack of an input has."""
+    return frozenset(
+        {*options_of(InputOptions), "source_kind", "image_encoding", "short_side", "max_pixels", "key_conflict"}
+    )
 
 
 def journal_options(job: PackJob, found: Mapping[str, object]) -> dict[str, object]:

@@ -25,4 +25,12 @@ def verify_views(result: VerifyResult) -> list[View]:
     )
     verdict = "ok" if not result.findings else count(len(result.findings), "finding")
     views += [f"not looked at: {what}" for what in result.not_checked]
+    if result.against is not None:
+        against = result.against
+        rejected = f", {against.rejected:,} of them rejected as in the pack" if against.rejected else ""
+        differ = sum(against.counts.values())
+        views.append(
+            f"against {', '.join(against.sources)} ({against.kind}): {count(against.samples, 'sample')}{rejected}, "
+            f"{differ:,} differ; compared: {against.compared}"
+        )
     return [*views, f"{verdict}: {checked}, pin {result.pin}"]
