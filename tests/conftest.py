@@ -48,8 +48,8 @@ from toolkit.pack.run import pack
 from toolkit.storage.local import LocalStore
 from toolkit.storage.store import WritableStore
 
-# Machines are busy, and sanitizers slow: how long an example takes says nothing.
-hypothesis.settings.register_profile("untimed", deadline=None)
+# Machines are busy, and sanitizers slow: how long an example takes says nothing, nor how long it takes to draw one.
+hypothesis.settings.register_profile("untimed", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.load_profile("untimed")
 
 SHARD_BYTES = 64 * 1024
@@ -183,15 +183,22 @@ def commit_columns(
 @pytest.fixture(autouse=True)
 def _loaders_before_are_through() -> None:
     """Begin when the loaders of earlier tests have ended: threads and memory are counted for the whole process."""
-    until = time.monotonic() + 2
-    while time.monotonic() < until and _is_any_loader_at_work():
+    until = time.monotonic() + 30
+    while left := _of_loaders() - _given_up:
+        if time.monotonic() > until:
+            _given_up.update(left)
         gc.collect()
         time.sleep(0.01)
 
 
-def _is_any_loader_at_work() -> bool:
-    threads = (thread.name for thread in threading.enumerate())
-    return any(name.startswith("toolkit-loader") for name in threads) or any(not b.delivered for b in debug_batches())
+_given_up: set[object] = set()
+"""What a test left that ended badly, and that no later one waits for."""
+
+
+def _of_loaders() -> set[object]:
+    """Return the threads of loaders, and the batches in flight."""
+    threads = {thread for thread in threading.enumerate() if thread.name.startswith("toolkit-loader")}
+    return threads | {str(batch) for batch in debug_batches() if not batch.delivered}
 
 
 @pytest.fixture(scope="session")

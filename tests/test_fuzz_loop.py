@@ -40,7 +40,14 @@ def test_what_does_it_is_kept(tmp_path: Path, fault: str, said: str) -> None:
 
 
 def test_nothing_is_found_where_nothing_is(tmp_path: Path) -> None:
-    status, output, found = fuzzed(tmp_path, "return len(data) % 5", "1")
+    code = "fuzz.count = getattr(fuzz, 'count', 0) + 1; return len(data) % 5 if fuzz.count < 100 else os._exit(0)"
+    status, output, found = fuzzed(tmp_path, code)
     assert (status, found) == (0, [])
-    assert int(output.split()[-1]) > 10
+    assert int(output.split()[-1]) == 100
     assert 1 < len(list((tmp_path / "learnt").iterdir())) <= 5
+
+
+def test_it_ends_when_its_time_is_over(tmp_path: Path) -> None:
+    status, output, found = fuzzed(tmp_path, "return len(data) % 5", "0.2")
+    assert (status, found) == (0, [])
+    assert output.startswith("executions: ")

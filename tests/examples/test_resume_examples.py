@@ -30,10 +30,10 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def start(name: str, *arguments: str, **environment: str) -> subprocess.Popen[str]:
     paths = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
-    known = os.environ | {"PYTHONPATH": paths, "JAX_PLATFORMS": "cpu", "OMP_NUM_THREADS": "1"} | environment
+    fixed = {"PYTHONPATH": paths, "JAX_PLATFORMS": "cpu", "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
     return subprocess.Popen(
         [sys.executable, str(ROOT / "examples" / f"resume_{name}.py"), *arguments],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=known,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ | fixed | environment,
     )  # fmt: skip
 
 

@@ -385,7 +385,9 @@ def test_every_layer_finds_what_is_its_own(small: Path) -> None:
             look(layers, shard, part)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(st.data())
 def test_any_bit_of_a_shard(small: Path, data: st.DataObject) -> None:
     layers, shard = Layers(small), next(PureReader(small).shards("train"))

@@ -69,7 +69,9 @@ def relaid(batch: Batch, first_large: int, rng: np.random.Generator) -> None:
     batch.body, batch.buffers = body + rng.bytes(8), places
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(st.integers(0, 2**32))
 def test_buffers_anywhere(good: Path, tmp_path: Path, seed: int) -> None:
     crafted = Crafted.of(good)

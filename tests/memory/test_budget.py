@@ -10,6 +10,7 @@ import time
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from waiting import PATIENCE
 
 from toolkit.errors import UsageError
 from toolkit.memory.budget import Budget, process_budget, set_memory_limit
@@ -181,5 +182,5 @@ def test_a_wait_ends_though_others_take_what_came_back() -> None:
     time.sleep(3)
     over.set()
     for thread in threads:
-        thread.join(10)
+        thread.join(PATIENCE)
         assert not thread.is_alive()

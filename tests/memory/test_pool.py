@@ -90,9 +90,13 @@ def test_giving_back_runs_no_python(keep: int, shared: bool, idle: bool) -> None
     if idle:
         pool.trim()
     called: list[str] = []
-    sys.setprofile(lambda frame, event, argument: called.append(f"{event} {frame.f_code.co_qualname}"))
-    held.clear()
-    sys.setprofile(None)
+    gc.disable()  # else it may find what other tests left, whose finalizers are Python
+    try:
+        sys.setprofile(lambda frame, event, argument: called.append(f"{event} {frame.f_code.co_qualname}"))
+        held.clear()
+        sys.setprofile(None)
+    finally:
+        gc.enable()
     assert not [what for what in called if what.startswith("call ")]
     assert (holding.nbytes, budget.used) == (0, 4096 * keep)
     assert holding.seen() not in debug_batches()

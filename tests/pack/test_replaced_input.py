@@ -12,6 +12,7 @@ import pytest
 import tfrecords
 from pictures import encode, picture
 from sources import tars
+from waiting import tick
 
 import toolkit
 from toolkit.errors import SourceError
@@ -38,6 +39,7 @@ Writer = Callable[[Path, str], Path]
 
 def replace(write: Writer, path: Path, text: str) -> None:
     """Write other content to `path`, of the same size and time: only the change time and the inode tell."""
+    tick(path.parent.with_name("other"))
     status = path.stat()
     shutil.copy(write(path.parent.with_name("other") / path.name, text), path)
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
@@ -75,6 +77,7 @@ def test_a_resume_reads_an_image_again(tmp_path: Path) -> None:
     path.write_bytes(first)
     job = PackJob(source=str(tmp_path / "in"), dataset=str(tmp_path / "ds"))
     stopped(job)
+    tick(tmp_path)
     status = path.stat()
     path.write_bytes(second)
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))

@@ -10,6 +10,7 @@ from unittest import mock
 
 import pytest
 from sources.web import CERTIFICATE, Asked, Web, plain
+from waiting import PATIENCE
 
 from toolkit.sources.base import PIECE_BYTES
 from toolkit.sources.fetch import Fetcher, FetchError
@@ -78,7 +79,7 @@ def test_a_connection_that_stays_open_is_not_waited_for(web: Web) -> None:
 
     def keep(connection: socket.socket, _: Asked) -> None:
         connection.sendall(plain(b"all of it"))
-        done.wait(20)
+        done.wait(PATIENCE)
 
     web.answers["/x"] = keep
     assert fetch(web) == b"all of it"
@@ -117,10 +118,11 @@ def test_what_may_pass_is_tried_again(web: Web) -> None:
 
 def test_a_server_that_is_not_there_is_tried_again(web: Web) -> None:
     slept = Slept()
-    with socket.create_server(("127.0.0.1", 0)) as gone:
-        port = gone.getsockname()[1]
-    with pytest.raises(FetchError, match=r"^no connection to localhost: Connection refused, 4 times$"):
-        fetcher(sleep=slept).fetch(read_url(f"http://localhost:{port}/x"))
+    with socket.socket() as deaf:  # has the port, so that nobody else gets it, and doesn't listen
+        deaf.bind(("127.0.0.1", 0))
+        url = read_url(f"http://127.0.0.1:{deaf.getsockname()[1]}/x")
+        with pytest.raises(FetchError, match=r"^no connection to 127\.0\.0\.1: Connection refused, 4 times$"):
+            fetcher(hosts=("127.0.0.1",), sleep=slept).fetch(url)
     assert slept == [0.5, 1, 2]
 
 
@@ -173,7 +175,7 @@ def test_silence_and_dripping_end(web: Web) -> None:
     done = threading.Event()
 
     def silent(connection: socket.socket, _: Asked) -> None:
-        done.wait(20)
+        done.wait(PATIENCE)
 
     def drip(head: bytes) -> Any:
         def answer(connection: socket.socket, _: Asked) -> None:
@@ -309,7 +311,7 @@ def test_who_wants_no_more_waits_for_nothing(web: Web) -> None:
     done = threading.Event()
 
     def silent(connection: socket.socket, _: Asked) -> None:
-        done.wait(20)
+        done.wait(PATIENCE)
 
     web.answers |= {"/x": plain(b"1"), "/silent": silent}
     one = fetcher()

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from waiting import PATIENCE
+
 __all__ = ["CERTIFICATE", "Answer", "Web", "plain"]
 
 CERTIFICATE = Path(__file__).with_name("localhost.pem")
@@ -47,7 +49,7 @@ class Web:
             with contextlib.suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
         for thread in self._threads:
-            thread.join(20)
+            thread.join(PATIENCE)
 
     def url(self, path: str, host: str = "localhost") -> str:
         return f"http{'s' if self.tls else ''}://{host}:{self.port}{path}"
@@ -72,7 +74,7 @@ class Web:
             except OSError:
                 return
         with connection:
-            connection.settimeout(20)
+            connection.settimeout(PATIENCE)
             head = b""
             try:
                 while b"\r\n\r\n" not in head:

@@ -17,7 +17,9 @@ _PEAK = """
 
     with AnonymousPeak() as peak:
         block = np.ones(64 << 20, np.uint8)
-        time.sleep(0.2)
+        until = time.monotonic() + 60
+        while peak.growth_bytes < 60 << 20 and time.monotonic() < until:  # its thread looks when it gets a turn
+            time.sleep(0.01)
         del block
     print(peak.growth_bytes, peak_resident_bytes())
 """

@@ -254,7 +254,9 @@ operations = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(st.lists(operations, max_size=5))
 def test_views_of_views_are_those_of_a_list(train: toolkit.Dataset, steps: list[tuple[Any, ...]]) -> None:
     whole = train.keys()

@@ -19,10 +19,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pictures import encode, picture
 from PIL import Image
+from waiting import PATIENCE, wait_until
 
 import toolkit
 from toolkit import slot
 from toolkit.errors import LoaderError, SampleError, UsageError
+from toolkit.memory.budget import process_budget
 from toolkit.pack.job import PackJob
 from toolkit.pack.run import pack
 
@@ -38,7 +40,9 @@ def size(samples: int) -> int:
     return samples * (IMAGE + 8)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(
     batch_size=st.integers(1, 60),
     prefetch=st.integers(0, 6),
@@ -57,7 +61,7 @@ def test_everything_is_delivered_at_any_cap_and_the_cap_is_kept(
     held: list[Any] = []
     seen: list[int] = []
     options = {"batch_size": batch_size, "prefetch": prefetch, "threads": threads, "shuffle": shuffle}
-    with ds.loader(PIPELINE, **options, max_bytes=cap, hold_timeout=30) as loader:
+    with ds.loader(PIPELINE, **options, max_bytes=cap, hold_timeout=PATIENCE) as loader:
         iterator = iter(loader)
         for _ in range(len(loader)):
             while len(held) > keeps:
@@ -120,8 +124,8 @@ def test_a_consumer_that_keeps_everything_is_told_what_he_holds(packed: Path, ou
     ds = toolkit.open(packed, split="train")
     kept = []
     loader = ds.loader(
-        PIPELINE, batch_size=30, threads=2, output=output, max_bytes=2 * size(30) + WORKER, hold_timeout=0.3
-    )
+        PIPELINE, batch_size=30, threads=1, output=output, max_bytes=2 * size(30) + WORKER, hold_timeout=0.3
+    )  # one thread: of two, one may wait for the other's memory
     with pytest.raises(LoaderError, match=r"hold_timeout=0\.3 s") as caught:
         kept.extend(batch["image"] for batch in loader)
     assert f"epoch 0, positions 0..29, {30 * IMAGE} bytes, delivered: image" in str(caught.value)
@@ -135,7 +139,7 @@ def test_a_for_loop_needs_two_batches_whatever_the_output(packed: Path, output: 
     pytest.importorskip(output)
     ds = toolkit.open(packed, split="train")
     options = {"batch_size": 30, "threads": 2, "epochs": 4, "output": output}
-    loader = ds.loader(PIPELINE, **options, max_bytes=2 * size(30) + WORKER, hold_timeout=20)
+    loader = ds.loader(PIPELINE, **options, max_bytes=2 * size(30) + WORKER, hold_timeout=PATIENCE)
     assert sum(int(np.asarray(batch["image"]).shape[0]) for batch in loader) == 4 * len(ds)
 
 
@@ -198,8 +202,8 @@ def test_the_process_limit_is_shared_by_its_loaders(packed: Path) -> None:
     ds = toolkit.open(packed, split="train")
     gc.collect()
     try:
-        loaders = [ds.loader(PIPELINE, batch_size=15, threads=1, hold_timeout=20, epochs=3) for _ in range(2)]
-        before = sum(held.nbytes for held in toolkit.debug_batches())
+        loaders = [ds.loader(PIPELINE, batch_size=15, threads=1, hold_timeout=PATIENCE, epochs=3) for _ in range(2)]
+        before = process_budget().used
         toolkit.set_memory_limit(before + 5 * size(15) + 4 * WORKER)
         seen = 0
         for first, second in zip(*loaders, strict=True):
@@ -214,13 +218,13 @@ def test_a_second_loader_gets_what_the_first_has_prefetched(packed: Path) -> Non
     ds = toolkit.open(packed, split="train")
     gc.collect()
     try:
-        train = ds.loader(PIPELINE, batch_size=15, threads=2, prefetch=8, hold_timeout=20)
-        before = sum(held.nbytes for held in toolkit.debug_batches())
+        train = ds.loader(PIPELINE, batch_size=15, threads=2, prefetch=8, hold_timeout=PATIENCE)
+        before = process_budget().used
         toolkit.set_memory_limit(before + 4 * size(15) + 2 * WORKER)
         rows: list[int] = []
         for batch in train:
             rows += batch.rows.tolist()
-            checked = ds[::3].loader(PIPELINE, batch_size=15, threads=1, hold_timeout=20)
+            checked = ds[::3].loader(PIPELINE, batch_size=15, threads=1, hold_timeout=PATIENCE)
             assert sum(len(each.rows) for each in checked) == 50
         assert rows == list(range(150))
     finally:
@@ -229,7 +233,7 @@ def test_a_second_loader_gets_what_the_first_has_prefetched(packed: Path) -> Non
 
 def test_a_loader_that_waits_for_memory_can_be_closed(packed: Path) -> None:
     loader = toolkit.open(packed, split="train").loader(
-        PIPELINE, batch_size=30, max_bytes=size(30) + WORKER, hold_timeout=60
+        PIPELINE, batch_size=30, max_bytes=size(30) + WORKER, hold_timeout=PATIENCE
     )
     iterator = iter(loader)
     kept = next(iterator)
@@ -287,11 +291,17 @@ def test_report_says_what_stats_count(packed: Path) -> None:
 
 
 def test_a_slow_consumer_is_called_the_bottleneck(packed: Path) -> None:
-    loader = toolkit.open(packed, split="train").loader(PIPELINE, batch_size=10, threads=2)
-    for batch in loader:
-        time.sleep(0.05)
-        del batch
-    assert loader.stats()["bottleneck"].startswith("the consumer")
+    loader = toolkit.open(packed, split="train").loader(PIPELINE, batch_size=10, threads=2, epochs=10**6)
+    batches = iter(loader)
+
+    def is_said() -> bool:
+        """Take a batch, slowly: the more slowly the longer it was waited for, which is for long where all pauses."""
+        next(batches)
+        time.sleep(0.02 + 2 * loader.stats()["consumer_wait_seconds"])
+        return str(loader.stats()["bottleneck"]).startswith("the consumer")
+
+    wait_until(is_said)
+    loader.close()
 
 
 _GROWTH = """
@@ -351,14 +361,14 @@ def test_no_value_passes_the_cap_however_large_beside_others(tmp_path: Path) -> 
     largest = max(sizes)
     for batch_size, cap in ((1, 3 * largest), (4, 9 * largest)):
         seen: list[int] = []
-        options = {"batch_size": batch_size, "max_bytes": cap, "threads": 2, "hold_timeout": 5}
+        options = {"batch_size": batch_size, "max_bytes": cap, "threads": 2, "hold_timeout": PATIENCE}
         with ds.loader(**options, prefetch=20, shuffle="full", epochs=3) as loader:
             for batch in loader:
                 seen += [len(value) for value in batch["data"]]
                 time.sleep(0.0005)
             assert loader.stats()["budget_peak_bytes"] <= cap
         assert sorted(seen) == sorted(sizes * 3)
-    tight = ds.loader(batch_size=1, max_bytes=largest, shuffle="full", hold_timeout=5)
+    tight = ds.loader(batch_size=1, max_bytes=largest, shuffle="full", hold_timeout=PATIENCE)
     with pytest.raises(LoaderError, match=r"this batch alone is larger than|beside the \d+ bytes"):
         sum(len(batch["data"]) for batch in tight)
 
@@ -382,7 +392,7 @@ def test_what_pil_and_libjpeg_take_is_counted_before(pictures_of_pil: Path) -> N
     one = 300 * 200 * (4 + 3 + 16) + 400_000  # PIL's own pixels, the result and a band; a decoder's tables
     for threads in (1, 3):
         cap = size(4) + one
-        options = {"batch_size": 4, "threads": threads, "prefetch": 4, "max_bytes": cap, "hold_timeout": 20}
+        options = {"batch_size": 4, "threads": threads, "prefetch": 4, "max_bytes": cap, "hold_timeout": PATIENCE}
         with ds.loader(PIPELINE, **options, epochs=3, on_error="skip") as loader:
             seen = 0
             for batch in loader:
@@ -394,7 +404,7 @@ def test_what_pil_and_libjpeg_take_is_counted_before(pictures_of_pil: Path) -> N
 
 def test_a_picture_that_cannot_fit_is_refused_and_the_others_are_not(pictures_of_pil: Path) -> None:
     ds = toolkit.open(pictures_of_pil)
-    options = {"batch_size": 4, "threads": 2, "max_bytes": 3 << 20, "hold_timeout": 20}
+    options = {"batch_size": 4, "threads": 2, "max_bytes": 3 << 20, "hold_timeout": PATIENCE}
     says = (
         r"key '10-bomb.png', slot 'image', step decode_image\(\): to read and decode it takes 4\d{7} bytes .*allow at"
     )
@@ -410,7 +420,7 @@ def test_a_picture_that_cannot_fit_is_refused_and_the_others_are_not(pictures_of
 def test_a_loader_whose_worker_waits_for_memory_can_be_closed(pictures_of_pil: Path) -> None:
     ds = toolkit.open(pictures_of_pil)
     cap = 3 * size(4) + 1_720_000
-    loader = ds.loader(PIPELINE, batch_size=4, threads=2, max_bytes=cap, on_error="skip", hold_timeout=60)
+    loader = ds.loader(PIPELINE, batch_size=4, threads=2, max_bytes=cap, on_error="skip", hold_timeout=PATIENCE)
     iterator = iter(loader)
     kept = [next(iterator)]
     timer = threading.Timer(0.3, loader.close)

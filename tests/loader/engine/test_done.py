@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 import time
 
+from waiting import PATIENCE
+
 from toolkit.loader.engine.done import Done
 
 
@@ -15,7 +17,7 @@ def test_one_wait_sees_what_was_said() -> None:
     done.set()
     done.set()
     assert done.is_set()
-    assert done.wait(10)
+    assert done.wait(PATIENCE)
     assert not done.is_set()
     assert not done.wait(0)
 
@@ -24,5 +26,5 @@ def test_a_wait_ends_when_it_is_said_and_when_its_time_is_over() -> None:
     done, begun = Done(), time.monotonic()
     threading.Timer(0.1, done.set).start()
     while not done.wait(0.001):
-        assert time.monotonic() - begun < 20
+        assert time.monotonic() - begun < PATIENCE
     assert time.monotonic() - begun >= 0.1

@@ -13,6 +13,7 @@ from typing import Any
 import dropped_loaders
 import pytest
 import token_oracle
+from waiting import PATIENCE
 
 import toolkit
 from toolkit import slot
@@ -49,8 +50,8 @@ def test_dropping_an_iteration_waits_for_no_lock(packed: Path, held: str) -> Non
         dropped.set()
 
     threading.Thread(target=drop, daemon=True).start()
-    assert dropped.wait(20)
+    assert dropped.wait(PATIENCE)
     for thread in threading.enumerate():
         if thread.name.startswith("toolkit-loader"):
-            thread.join(20)
+            thread.join(PATIENCE)
             assert not thread.is_alive()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from waiting import PATIENCE, wait_until
 
 from toolkit.errors import LoaderError, ToolkitError
 from toolkit.loader.engine.engine import Engine
@@ -89,7 +89,13 @@ def run(
     filler: Numbers, batches: int = 20, *, threads: int = 2, limit: int | None = None, **more: Any
 ) -> Engine[Counted, Content]:
     budget = Budget(limit)
-    options: dict[str, Any] = {"called": "loader", "prefetch": 2, "hold_timeout": 0.3, "collect": lambda: None, **more}
+    options: dict[str, Any] = {
+        "called": "loader",
+        "prefetch": 2,
+        "hold_timeout": PATIENCE,
+        "collect": lambda: None,
+        **more,
+    }
     plan = (Counted(SIZE * number) for number in range(batches))
     return Engine(plan, filler, LoaderStats(), threads=threads, pool=BlockPool(4, budget), budget=budget, **options)
 
@@ -135,7 +141,7 @@ def test_a_batch_that_never_fits_says_so() -> None:
 
 
 def test_a_consumer_that_holds_all_is_told_what_it_holds() -> None:
-    engine = run(Numbers(), limit=3 * 8 * SIZE)
+    engine = run(Numbers(), limit=3 * 8 * SIZE, hold_timeout=0.3)
     held = []
     with pytest.raises(LoaderError, match=r"epoch 0, positions 0\.\.999, .* delivered: numbers"):
         held.extend(engine)
@@ -153,17 +159,14 @@ def test_parts_are_halved_until_a_worker_has_room() -> None:
 
 @pytest.mark.parametrize("end", ["close", "drop"])
 def test_its_threads_end(end: str) -> None:
-    before = threading.active_count()
+    before = set(threading.enumerate())  # some of which may end meanwhile
     engine: Engine[Any, Any] | None = run(Numbers(), threads=3)
     assert next(engine).planned.first == 0
     if end == "close":
         engine.close()
         assert next(engine, None) is None
     engine = None
-    until = time.monotonic() + 10
-    while threading.active_count() > before and time.monotonic() < until:
-        time.sleep(0.01)
-    assert threading.active_count() == before
+    wait_until(lambda: not set(threading.enumerate()) - before)
 
 
 def test_a_batch_is_filled_in_ones_own_thread() -> None:

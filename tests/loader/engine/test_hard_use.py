@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from pictures import encode, make_folder, picture
+from waiting import PATIENCE, wait_until
 
 import toolkit
 from toolkit import slot
@@ -58,7 +59,7 @@ def test_a_relative_path_survives_a_change_of_folder(packed: Path, monkeypatch: 
 def test_a_consumer_that_waits_is_woken_when_the_loader_is_closed(packed: Path, how: str) -> None:
     ds = toolkit.open(packed, split="train")
     slow = toolkit.pipeline(slot("image").decode_image().resize_short(3000).center_crop(3000))
-    loader = ds.loader(slow, batch_size=16, threads=1, prefetch=0)
+    loader = ds.loader(slow, batch_size=16, threads=1, prefetch=0, epochs=10**6)
     ended: list[BaseException] = []
 
     def consume() -> None:
@@ -70,12 +71,13 @@ def test_a_consumer_that_waits_is_woken_when_the_loader_is_closed(packed: Path, 
 
     consumer = threading.Thread(target=consume)
     consumer.start()
+    wait_until(lambda: loader.stats()["in_flight"])
     time.sleep(0.3)
     if how == "close":
         loader.close()
     else:
         iter(loader)
-    consumer.join(60)
+    consumer.join(PATIENCE)
     assert not consumer.is_alive()
     assert "the iteration ended after" in str(ended[0])
     loader.close()

@@ -52,7 +52,9 @@ def collect(ds: toolkit.Dataset, pipeline: toolkit.Pipeline = PIPELINE, **option
     return seen
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(
     batch_size=st.integers(1, ROWS), threads=st.integers(1, 4), world_size=st.integers(1, 3), seed=st.integers(0, 2**70)
 )

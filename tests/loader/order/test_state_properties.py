@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 import toolkit
 from toolkit.errors import UsageError
 
-QUICK = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+QUICK = settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 JUNK = st.one_of(
     st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=3), st.lists(st.integers(), max_size=2),
     st.sampled_from([2**62, 2**63, -(2**70), 10**400, 1e308, 3.7, b"7", {}, {"epoch": 1}]),

@@ -39,7 +39,9 @@ def test_a_column_is_the_list_it_was_made_of(values: list[bytes | None]) -> None
             column[index]
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(
     values=st.lists(st.none() | st.binary(max_size=3000), min_size=1, max_size=30),
     large=st.booleans(),

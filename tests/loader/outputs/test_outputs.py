@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from waiting import PATIENCE
 
 import toolkit
 from toolkit import slot
@@ -68,12 +69,12 @@ def test_memory_that_an_adapters_result_keeps_counts_and_is_named(packed: Path) 
         output=lambda batch: Picture(batch["image"]),
     )
     gc.collect()  # other tests' batches, in cycles
-    others = len(images_held())
+    others = images_held()
     held: list[Any] = []
     with pytest.raises(LoaderError, match=r"Held are: epoch 0, positions 0\.\.3, .*delivered: image"):
         held.extend(loader)
     assert len(held) >= 1
-    mine = images_held()[others:]
+    mine = [seen for seen in images_held() if seen not in others]
     assert len(mine) == len(held)
     assert {batch.columns["image"] for batch in mine} == {IMAGES}
     loader.close()
@@ -240,7 +241,7 @@ def test_batches_arrive_whole_however_late_they_are_copied(
 ) -> None:
     ds = toolkit.open(packed, split="train")
     options = {"batch_size": 4, "shuffle": "full", "epochs": 2, "output": "torch"}
-    loader = ds.loader(STEPS, **options, device="cuda", max_bytes=max_bytes, hold_timeout=5)
+    loader = ds.loader(STEPS, **options, device="cuda", max_bytes=max_bytes, hold_timeout=PATIENCE)
     delivered = list(loader)  # all are held, and take nothing of the loader's memory
     wanted = list(ds.loader(STEPS, **options))
     assert slow.begun  # the last ones are on their way

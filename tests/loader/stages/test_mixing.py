@@ -152,7 +152,9 @@ def test_either_of_them_by_the_pair(photos: toolkit.Dataset) -> None:
 STEPS = [toolkit.mixup_or_cutmix(0.3, 0.9, classes=CLASSES, smoothing=0.1)]
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(half=st.integers(1, 14), threads=st.integers(1, 3), world_size=st.sampled_from([1, 2, 4]))
 def test_batches_threads_and_ranks_change_nothing(
     photos: toolkit.Dataset, half: int, threads: int, world_size: int

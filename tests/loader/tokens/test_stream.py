@@ -18,12 +18,15 @@ import token_oracle as oracle
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from token_oracle import Packed
+from waiting import PATIENCE, wait_until
 
 import toolkit
 from toolkit import TokenBatch, TokenStream
 from toolkit.errors import LoaderError, UsageError
 
-FEW = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+FEW = settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 PHASES = st.lists(st.tuples(st.integers(1, 9), st.integers(1, 6), st.sampled_from([1, 7, 64, 300, 1024])), max_size=3)
 
 
@@ -353,10 +356,7 @@ def test_a_dropped_stream_ends_its_threads(packed: Packed) -> None:
     assert threads() > 0
     del stream, iterator
     gc.collect()
-    until = time.monotonic() + 20
-    while threads() and time.monotonic() < until:
-        time.sleep(0.01)
-    assert threads() == 0
+    wait_until(lambda: not threads())
 
 
 def test_a_forked_child_is_refused(packed: Packed) -> None:
@@ -404,10 +404,10 @@ def test_dropping_waits_for_no_lock(packed: Packed, dropped: str) -> None:
         done.set()
 
     threading.Thread(target=drop, daemon=True).start()
-    assert done.wait(20)
+    assert done.wait(PATIENCE)
     for thread in threading.enumerate():
         if thread.name.startswith("toolkit-loader"):
-            thread.join(20)
+            thread.join(PATIENCE)
             assert not thread.is_alive()
 
 

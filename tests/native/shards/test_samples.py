@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from waiting import tick
 
 import toolkit
 from toolkit._native.shards.locate import FileIdentity
@@ -112,6 +113,7 @@ def test_a_shard_that_was_removed_by_name_still_delivers(tmp_path: Path) -> None
 def test_identity_is_size_and_times_of_the_very_file(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"one")
+    tick(tmp_path)
     stat = path.stat()
     identity = FileIdentity(os.fsencode(path), stat)
     assert not identity.changed()

@@ -9,7 +9,6 @@ import pickle
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+from waiting import wait_until
 
 import toolkit
 from toolkit.errors import SourceError
@@ -82,8 +82,8 @@ def is_over(process: subprocess.Popen[bytes]) -> bool:
 
 def is_there(pid: int) -> bool:
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in ("Z", "X")
+    except (FileNotFoundError, ProcessLookupError):  # before, and while it is read
         return False
 
 
@@ -208,10 +208,7 @@ def test_a_process_ends_with_one_that_is_killed(path: Path, tmp_path: Path) -> N
         child = int(parent.stderr.readline())
         assert is_there(child)
         parent.kill()
-    until = time.monotonic() + 30
-    while is_there(child) and time.monotonic() < until:
-        time.sleep(0.01)
-    assert not is_there(child)
+    wait_until(lambda: not is_there(child))
 
 
 def test_memory_is_limited(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

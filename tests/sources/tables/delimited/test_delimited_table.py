@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from delimited import CSV, csv_table, lines, rows
+from waiting import tick
 
 from toolkit.errors import SourceError
 from toolkit.sources.make import make_source
@@ -247,6 +248,7 @@ def test_a_mark_amid_the_text_is_text(path: Path, monkeypatch: pytest.MonkeyPatc
 def test_a_changed_file_is_an_error(path: Path) -> None:
     table = csv_table(path, b"a,b\n1,2\n")
     before = table.fingerprint(0, 1)
+    tick(path.parent)
     status = path.stat()
     path.write_bytes(b"a,b\n3,4\n")
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
