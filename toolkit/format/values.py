@@ -25,7 +25,7 @@ from toolkit.format.layout import (
 )
 from toolkit.format.sizes import MOST_EMPTY_ITEMS
 
-__all__ = ["DamagedValueError", "python_value", "read_rows"]
+__all__ = ["DamagedValueError", "python_value", "python_values", "read_rows"]
 
 _TEXT = (pa.string(), pa.large_string())
 
@@ -60,6 +60,11 @@ def python_value(value: pa.Scalar) -> Any:
     unit: Any = "D" if dtype == pa.date32() else getattr(dtype, "unit", "ms")
     since_epoch = pa.types.is_timestamp(dtype) or pa.types.is_date(dtype)
     return (np.datetime64 if since_epoch else np.timedelta64)(value.value, unit)
+
+
+def python_values(values: pa.Array | pa.ChunkedArray) -> list[Any]:
+    """Return values as python_value() gives each."""
+    return [python_value(value) for value in values] if _holds_time(values.type) else values.to_pylist()
 
 
 def _holds_time(dtype: pa.DataType) -> bool:

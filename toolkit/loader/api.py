@@ -11,7 +11,7 @@ from toolkit.escapes import listed, short
 from toolkit.format.pin import Version, resolve
 from toolkit.format.reader import Verify
 from toolkit.format.schema import derived_columns
-from toolkit.loader.dataset import dataset
+from toolkit.loader.dataset import verbs
 from toolkit.loader.dataset.opened import Opened
 from toolkit.loader.dataset.selection import Span
 from toolkit.loader.dataset.views import view_hash
@@ -30,6 +30,7 @@ __all__ = ["Dataset", "open"]
 _PUBLIC = (
     "class_names",
     "classes",
+    "column",
     "columns",
     "dry_run",
     "files",
@@ -47,9 +48,12 @@ _PUBLIC = (
     "root",
     "schema",
     "select",
+    "sort",
     "split",
+    "split_by",
     "take",
     "tokens",
+    "train_test_split",
     "verified",
     "view",
     "with_key",
@@ -139,7 +143,7 @@ def _opened(version: Version, split: str, columns: Sequence[str] | None, checks:
     return Dataset(opened, selected, Span(opened.rows, 0, 1), view_hash("split", version.pin, split))
 
 
-class Dataset(dataset.Dataset):
+class Dataset(verbs.Dataset):
     """A split of a dataset, or a view of it: toolkit.loader.dataset.dataset.Dataset, and loaders over its samples."""
 
     def __dir__(self) -> list[str]:

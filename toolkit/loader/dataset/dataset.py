@@ -7,10 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self, overload
 
-import msgspec
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from toolkit.errors import UsageError
@@ -19,15 +17,15 @@ from toolkit.format.index import ShardIndex
 from toolkit.format.manifest import Manifest
 from toolkit.format.pin import read_table
 from toolkit.format.reader import Verify
-from toolkit.format.schema import Column, Kind, derived_columns
+from toolkit.format.schema import KEY, Column, Kind
 from toolkit.loader.dataset.fetch import Fetcher
-from toolkit.loader.dataset.filters import matching_rows
 from toolkit.loader.dataset.joined import JoinedSplits
-from toolkit.loader.dataset.naming import checked_names, checked_renames, new_name
+from toolkit.loader.dataset.naming import checked_names
 from toolkit.loader.dataset.opened import Opened, Place, Stored
 from toolkit.loader.dataset.picked import picked_rows
 from toolkit.loader.dataset.samples import Samples
 from toolkit.loader.dataset.selection import Listed, Repeated, Selection, Span
+from toolkit.loader.dataset.values import UNSET, column_values
 from toolkit.loader.dataset.views import array_hash, short_pins, view_hash
 from toolkit.storage.memory import MemoryStore
 
@@ -77,11 +75,13 @@ class Dataset:
     @overload
     def __getitem__(self, index: int) -> dict[str, Any]: ...
     @overload
+    def __getitem__(self, index: str) -> Any: ...
+    @overload
     def __getitem__(self, index: slice | Sequence[int] | Sequence[bool] | NDArray[Any]) -> Self: ...
-    def __getitem__(self, index: Any) -> dict[str, Any] | Self:
-        """Return a sample, or a view: of a range, of a list of rows, or of those where a mask is True.
+    def __getitem__(self, index: Any) -> Any:
+        """Return a sample; a view of a range, of a list of rows, or of those where a mask is True; or a column.
 
-        Rows below 0 count from the end.
+        Rows below 0 count from the end. ds["label"] is ds.column("label").
 
         Raises:
             IndexError: There is no such row, or a mask has another length than the dataset.
@@ -89,6 +89,8 @@ class Dataset:
         """
         if isinstance(index, slice):
             return self._span(index)
+        if isinstance(index, str):
+            return self.column(index)
         try:
             row = operator.index(index)
         except TypeError:
@@ -200,69 +202,25 @@ class Dataset:
         chosen = self._numbers("take", rows)
         return self._view(Listed(len(chosen), self.rows(chosen)), "take", array_hash(chosen))
 
-    def filter(self, expression: pc.Expression) -> Self:
-        """Return a view of the samples for which an expression on stored columns is true, in their order.
+    def column(self, name: str, *, missing: Any = UNSET, media: bool = False) -> NDArray[Any] | list[Any]:
+        """Return the values of a column, one for each sample: a numpy array of numbers, bools or labels, else a list.
 
-        Only the columns it names are read, `columns=` or not, once for each pin and expression in the process; labels
-        are their ids. Example: ds.filter((pc.field("label") == 3) & pc.field("text").is_valid()).
+        Any stored column may be named, read by this view or not; "__key__" is the keys'. Labels are their ids.
 
-        Raises:
-            UsageError: It is no pyarrow.compute.Expression, names no column, or isn't true or false.
-            CorruptShardError: A value it reads isn't what was packed.
-        """
-        bits = matching_rows(self.stored, expression)
-        if not self.is_view:
-            return self._view(bits, "filter", array_hash(bits.blocks))
-        rows = self.rows(np.arange(len(self), dtype=np.int64))
-        kept = np.flatnonzero(bits.has(rows))
-        return self._view(Listed(len(kept), rows[kept]), "filter", array_hash(kept))
-
-    def select(self, columns: Sequence[str]) -> Self:
-        """Return the same samples with these columns alone, in this order; derived ones may be among them.
-
-        As with open(columns=...), the others are still there for filters. It is the same view.
-
-        Raises:
-            NotFoundError: There is no such column; the message names those that are there.
-        """
-        names = checked_names("select", columns, self.schema)
-        derived = derived_columns(self.stored.derived, self.schema)
-        known = {column.name: column for column in (*self.stored.columns, *derived)}
-        return type(self)(self.stored, tuple(known[name] for name in names), self.selection, self.view)
-
-    def rename(self, names: Mapping[str, str]) -> Self:
-        """Return the same samples with columns called otherwise: ds.rename({"image": "picture"}).
-
-        All that takes or gives names has the new ones: samples, batches, slots, filters, classes, the schema, and
-        derived columns, which are called after theirs. Two columns may swap names.
+        Args:
+            name: The column.
+            missing: What stands for a value that isn't there. When left out, a number that is missing is an error,
+                since no number says so; of other types it is None.
+            media: Whether images and the like are read as well: all of them are in memory at once then.
 
         Raises:
             NotFoundError: There is no such column.
-            UsageError: Two columns would have one name, or a name can't be that of a column.
+            UsageError: It holds media, or `missing` is no value of its type.
+            SampleError: A number is missing.
+            CorruptShardError: A value isn't what was packed.
         """
-        renames = checked_renames(names, self.schema)
-        if not renames:
-            return self
-        view = view_hash("rename", self.view, *(name for pair in sorted(renames.items()) for name in pair))
-        return self._of(self.stored.renamed(renames), view)
-
-    def with_key(self, name: str) -> Self:
-        """Return the same samples with their keys as one more column, of text: for batches, filters and tables.
-
-        Raises:
-            UsageError: There is a column of that name, or the key is a column already.
-        """
-        now = self.stored.key
-        named = self
-        if now is None or now != name:
-            new_name("with_key", name, self.schema)
-            if now is not None:
-                raise UsageError(f"with_key: the key is the column {now!r} already: rename({{{now!r}: {name!r}}})")
-            named = self._of(self.stored.with_key(name), self.view)
-        if any(column.name == name for column in named._columns):
-            return named
-        columns = (*named._columns, named.stored.columns[-1])
-        return type(self)(named.stored, columns, self.selection, self.view)
+        checked_names("column", [name], self.schema, own=(KEY,))
+        return column_values(self.stored, name, self._rows(), missing, media)
 
     def verified(self, verify: str) -> Self:
         """Return the same samples, read with other checks; toolkit.open() describes `verify`. Raises UsageError."""
@@ -281,18 +239,16 @@ class Dataset:
         """Return the row of the split behind each row of this view."""
         return self.selection.rows(positions)
 
+    def _rows(self) -> NDArray[np.int64] | None:
+        """Return the row of the split behind each row of this view; None where it is the split as it is."""
+        return self.rows(np.arange(len(self), dtype=np.int64)) if self.is_view else None
+
     def _span(self, index: slice) -> Self:
         start, stop, step = index.indices(len(self))
         span = Span(len(range(start, stop, step)), start, step)
         if (start, step, span.samples) == (0, 1, len(self)):
             return self
         return self._view(self.selection.then(span), "slice", start, step, span.samples)
-
-    def _of(self, stored: Stored, view: str) -> Self:
-        """Return the same samples and columns, of the same splits by other names."""
-        called = dict(zip(self.schema.names, stored.schema.names, strict=False))  # a key's column is the last one
-        columns = (msgspec.structs.replace(column, name=called[column.name]) for column in self._columns)
-        return type(self)(stored, tuple(columns), self.selection, view)
 
     def _view(self, selection: Selection, operation: str, *arguments: str | int) -> Self:
         view = view_hash(operation, self.view, *arguments)

@@ -1,0 +1,157 @@
+"""Read columns of rows as Arrow arrays, in the order of the rows: record batch by record batch, each value checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from toolkit.format.layout import leaf_name
+from toolkit.loader.dataset.opened import Opened, Stored
+from toolkit.pipelines.media import Held, held_medium
+
+__all__ = ["Wanted", "held_by", "read_column", "read_table", "wanted"]
+
+_MOST_OFFSET = (1 << 31) - 1  # what the offsets of a plain text or list column reach
+_MOST_READ = 16  # rows of a split for each one asked for, up to which all are read
+_FILES_AT_ONCE = 1024
+_FILE_BYTES_AT_ONCE = 256 << 20
+_SLICE_ROWS = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Record batches that hold rows, and where among their rows each of them lies.
+
+    Attributes:
+        batches: The split of each, its number there, and its first row among all splits' rows.
+        places: int64, one for each row asked for: its place among the rows of these batches, one behind the other. None
+            where those are the rows, in this order.
+    """
+
+    batches: list[tuple[Opened, int, int]]
+    places: NDArray[np.int64] | None
+
+    def arrays(self, column: str) -> Iterator[pa.Array]:
+        """Yield a column of each record batch. Raises CorruptShardError, CorruptTableError."""
+        return (part.fetcher.array(column, number) for part, number, _ in self.batches)
+
+
+def wanted(stored: Stored, rows: NDArray[np.int64] | None) -> Wanted:
+    """Return what is read for some rows; for all in their order where `rows` is None. Raises CorruptTableError."""
+    if rows is None or len(rows) * _MOST_READ >= stored.rows:
+        first, batches = 0, []
+        for part in stored.parts:
+            starts = (first + part.index.batch(number).start for number in range(part.index.batches))
+            batches += [(part, number, start) for number, start in enumerate(starts)]
+            first += part.rows
+        return Wanted(batches, rows)
+    if not len(rows):
+        return Wanted([], rows)
+    found: list[tuple[Opened, int, int]] = []
+    sizes: list[int] = []
+    apart, first = np.unique(rows), 0
+    for part in stored.parts:
+        inside = apart[np.searchsorted(apart, first) : np.searchsorted(apart, first + part.rows)] - first
+        while len(inside):
+            number = part.index.batch_of(int(inside[0]))
+            batch = part.index.batch(number)
+            found.append((part, number, first + batch.start))
+            sizes.append(batch.rows)
+            inside = inside[np.searchsorted(inside, batch.start + batch.rows) :]
+        first += part.rows
+    begins = np.array([start for _, _, start in found], np.int64)
+    shifts = np.cumsum([0, *sizes[:-1]]) - begins
+    return Wanted(found, rows + shifts[np.searchsorted(begins, rows, side="right") - 1])
+
+
+def held_by(stored: Stored, column: str) -> Held | None:
+    """Return the medium that a column holds, and the form it is stored in; None of another column."""
+    known = next((one for one in stored.columns if one.name == column), None)
+    return None if known is None else held_medium(known.kind, stored.schema.field(column).type)
+
+
+def read_table(stored: Stored, columns: Sequence[str], rows: NDArray[np.int64] | None) -> pa.Table:
+    """Return columns of rows, or of all where `rows` is None, as they are stored.
+
+    Raises:
+        CorruptShardError, CorruptTableError: A value isn't what was packed.
+    """
+    if not columns:
+        return pa.table({"": pa.nulls(stored.rows if rows is None else len(rows))}).select([])
+    arrays = [read_column(stored, column, rows) for column in columns]
+    return pa.Table.from_arrays(arrays, schema=pa.schema([stored.schema.field(column) for column in columns]))
+
+
+def read_column(stored: Stored, column: str, rows: NDArray[np.int64] | None) -> pa.ChunkedArray:
+    """Return a column of rows. Raises as read_table()."""
+    dtype = stored.schema.field(column).type
+    held = held_by(stored, column)
+    if held is not None:
+        every = np.arange(stored.rows, dtype=np.int64) if rows is None else rows
+        return pa.chunked_array(_media(stored, column, held, every), dtype)
+    plan = wanted(stored, rows)
+    chunks = list(plan.arrays(column))
+    if plan.places is None:
+        return pa.chunked_array(chunks, dtype)
+    return _taken(chunks, dtype, plan.places)
+
+
+def _taken(chunks: list[pa.Array], dtype: pa.DataType, places: NDArray[np.int64]) -> pa.ChunkedArray:
+    """Return the values at places among all of the chunks."""
+    if not len(places):
+        return pa.chunked_array([], dtype)
+    held = sum(chunk.nbytes for chunk in chunks)
+    if held <= _MOST_OFFSET and held * len(places) <= _MOST_OFFSET * max(1, sum(map(len, chunks))):
+        return pa.chunked_array([pc.take(pa.concat_arrays(chunks), pa.array(places), boundscheck=False)], dtype)
+    wide = _wide(dtype)
+    joined = pa.concat_arrays([chunk.cast(wide) for chunk in chunks])
+    slices = (places[start : start + _SLICE_ROWS] for start in range(0, len(places), _SLICE_ROWS))
+    return pa.chunked_array([pc.take(joined, pa.array(part), boundscheck=False).cast(dtype) for part in slices], dtype)
+
+
+def _wide(dtype: pa.DataType) -> pa.DataType:
+    """Return the type with offsets of eight bytes: of many texts, four don't reach."""
+    if dtype == pa.string():
+        return pa.large_string()
+    if dtype == pa.binary():
+        return pa.large_binary()
+    if pa.types.is_list(dtype) or pa.types.is_large_list(dtype):
+        return pa.large_list(dtype.value_field.with_type(_wide(dtype.value_type)))
+    if pa.types.is_fixed_size_list(dtype):
+        return pa.list_(dtype.value_field.with_type(_wide(dtype.value_type)), dtype.list_size)
+    if pa.types.is_struct(dtype):
+        return pa.struct([child.with_type(_wide(child.type)) for child in dtype])
+    return dtype
+
+
+def _media(stored: Stored, column: str, held: Held, rows: NDArray[np.int64]) -> Iterator[pa.Array]:
+    """Yield a medium's values, as they are stored when packed: files with their names, or arrays with their sizes."""
+    form, fetcher = held.form, stored.fetcher
+    payload = leaf_name(column, form.payload)
+    for start in range(0, len(rows), _FILES_AT_ONCE):
+        few = rows[start : start + _FILES_AT_ONCE]
+        ends = np.cumsum(np.maximum(fetcher.lengths(payload, fetcher.locate(few)), 0))
+        begun = 0
+        while begun < len(few):
+            before = int(ends[begun - 1]) if begun else 0
+            end = max(begun + 1, int(np.searchsorted(ends, before + _FILE_BYTES_AT_ONCE, side="right")))
+            located = fetcher.locate(few[begun:end])
+            begun = end
+            if form.is_decoded:
+                yield pa.array(fetcher.values(column, located), form.type)
+                continue
+            children = []
+            files = fetcher.bytes(payload, located)
+            for child in form.type:
+                if child.name == form.payload:
+                    children.append(pa.array(files, child.type))
+                else:
+                    leaf = leaf_name(column, child.name)
+                    children.append(pa.array(fetcher.texts(leaf, located, fetcher.bytes(leaf, located)), child.type))
+            missing = pa.array([file is None for file in files])
+            yield pa.StructArray.from_arrays(children, fields=list(form.type), mask=missing)
