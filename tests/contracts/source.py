@@ -309,13 +309,20 @@ class SourceContract:
                 for column, value in one.media.items():
                     check_place(value, one.places[column])
 
-    def test_only_places_come_of_a_bad_sample_too(self, tmp_path: Path) -> None:
+    def test_rejects_are_the_same_beside_places_and_no_more_without_values(self, tmp_path: Path) -> None:
         bad = self.bad(tmp_path) if self.spec.in_place else None
         if bad is None:
             return
-        everything = self.source(bad.path, places=PlacesWanted.ONLY, verify_images=VerifyImages.OFF)
-        taken = self.source(bad.path, places=PlacesWanted.ONLY)
-        assert placed_rows(taken, taken.survey()) == placed_rows(everything, everything.survey())
+        rejects, kept = [], []
+        for wanted in PlacesWanted:
+            source = self.source(bad.path, places=wanted)
+            survey = source.survey()
+            made = [each for part in survey.slices for each in source.read(survey, part)]
+            rejects.append([*survey.rejects, *(one for each in made for one in each.rejects)])
+            kept.append(sum(each.batch.num_rows for each in made))
+        assert rejects[0] == rejects[1]
+        assert set(rejects[2]) <= set(rejects[1])
+        assert kept[0] == kept[1] == kept[2] + len(rejects[2]) - len(rejects[1])
 
     def test_jobs_change_nothing(self, tmp_path: Path) -> None:
         folder = self.good(tmp_path)

@@ -111,6 +111,15 @@ class TestTFRecord(SourceContract):
             tfrecords.write(root / f"in/{name}.tfrecord", tfrecords.many(rows))
         return root / "in"
 
+    def media(self, root: Path) -> Path:
+        for name, count in {"train-0": 9, "train-1": 5, "val-0": 6}.items():
+            examples = [
+                tfrecords.example(i=[i], photo=[encode(picture(i))], t=[f"{name} é".encode()], list=[b"\xff", b"b"])
+                for i in range(count)
+            ]
+            tfrecords.write(root / f"in/{name}.tfrecord", examples)
+        return root / "in"
+
     def bad(self, root: Path) -> Bad:
         payloads = [tfrecords.example(i=[i]) for i in range(4)]
         tfrecords.write(root / "x.tfrecord", [*payloads[:2], b"\xff\xff", *payloads[2:]])

@@ -10,12 +10,15 @@ import gzip
 import struct
 import zlib
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
-from fuzz.inputs import File, pieces, refused, same
+from fuzz.inputs import File, check_places, pieces, refused, same
+from pictures import encode, picture
 from tfrecords import example, frame, masked_crc, sequence
 
 from toolkit.errors import ToolkitError
+from toolkit.format.kinds import Kind
 from toolkit.sources.kinds.tfrecord.source import TFRecordSource
 from toolkit.sources.options import Missing, SourceOptions
 
@@ -213,6 +216,7 @@ def fuzz(data: bytes) -> object:
     raw = bool(flags & _RAW)
     missing = Missing.ERROR if raw else Missing.NULL
     options = SourceOptions(paths=(_FILE.write(packed),), slice_bytes=200, missing=missing, tfrecord_raw=raw)
+    check_places(TFRecordSource, replace(options, kind={"record": Kind.IMAGE} if raw else {}), packed)
     rows: list[dict[str, Any]] = []
     rejected: dict[int, str] = {}
     kinds: tuple[str, ...] = ()
@@ -243,5 +247,8 @@ def seeds() -> list[bytes]:
     steps = sequence({"id": [7]}, {"words": [[b"a"], [b"b", b"c"], None], "n": [[1], [2, 3]], "e": []})
     # Not packed, an unknown field, a group, a value that comes twice.
     odd = b"\x0a\x12\x0a\x10\x0a\x01k\x12\x0b\x1a\x09\x08\x01\x08\x02\x1b\x1c\x0a\x01\x05" + b"\x18\x05\x23\x08\x01\x24"
-    files = [b"".join(map(frame, of)) for of in (rows, [steps, steps], [odd, rows[0]], [b"", b"raw", rows[1]], [odd])]
+    image = encode(picture(1, 4, 4), "PNG")
+    media = [example(p=[image], i=[i], q=[image], t=[b"x"]) for i in range(2)]
+    payloads = (rows, [steps, steps], [odd, rows[0]], [b"", b"raw", rows[1]], [odd], media)
+    files = [b"".join(map(frame, of)) for of in payloads]
     return [bytes([flags]) + file for file in files for flags in (0, _MEND, _MEND | _RAW, _GZIP, _ZLIB | _MEND)]

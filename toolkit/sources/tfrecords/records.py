@@ -12,7 +12,7 @@ import os
 import re
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import BinaryIO, NamedTuple
 
@@ -23,9 +23,10 @@ from toolkit.sources.inflate import GZIP_OR_ZLIB, InflateError, inflate
 from toolkit.sources.names import printable
 from toolkit.sources.regular import open_file
 from toolkit.sources.state import FileState
+from toolkit.sources.tfrecords.skim import Get, ShortFileError, Span, Window
 from toolkit.storage.files import storage_errors
 
-__all__ = ["LARGEST_RECORD", "Record", "RecordFile", "is_named_tfrecord", "looks_like_tfrecord"]
+__all__ = ["LARGEST_RECORD", "Record", "RecordFile", "Take", "is_named_tfrecord", "looks_like_tfrecord"]
 
 LARGEST_RECORD = (1 << 31) - 2  # bytes; an Arrow binary array holds no more
 
@@ -44,13 +45,36 @@ _NAMED_SO = re.compile(
 )
 
 
+Take = Callable[[Get, int, int], tuple[bytes, Mapping[bytes, Span] | None]]
+"""Returns what is to be known of a payload, and where what was left out lies; what reads the file, where, its length.
+
+None in place of the mapping: it is the whole payload.
+"""
+
+
 class Record(NamedTuple):
-    """A record: its number in the file, the bytes it takes with its frame, and its payload or why there is none."""
+    """A record.
+
+    Attributes:
+        number: Its number in the file.
+        nbytes: The bytes it takes with its frame.
+        payload: Its payload, or what was taken of it; None: there is none that can be used.
+        fault: Why there is none.
+        start: Where the payload begins in the file, decompressed.
+        spans: Where in the file lies what was left out of it; None: it is whole.
+    """
 
     number: int
     nbytes: int
     payload: bytes | None
     fault: str
+    start: int
+    spans: Mapping[bytes, Span] | None = None
+
+    @property
+    def length(self) -> int:
+        """Bytes of the payload."""
+        return self.nbytes - _HEAD.size - _CRC.size
 
 
 class RecordFile:
@@ -107,25 +131,60 @@ class RecordFile:
                 if not self.compressed and not stream.closed:
                     stream.detach()  # or it would close the file
 
+    def skimmed(self, take: Take, start: int = 0, first: int = 0) -> Iterator[Record]:
+        """Yield the records as records() does, with what is taken of each: no payload is checked against its CRC.
+
+        What isn't taken isn't read, but for a few KiB beside the rest. The file must not be compressed.
+
+        Raises:
+            SourceError: The file is cut off, or a length doesn't fit its CRC: nothing behind it can be found.
+            StorageError: It can't be read.
+        """
+        window, number, offset = Window(self._file.fileno()), first, start
+        with storage_errors("read", self._path):
+            while offset < self.state.size:
+                try:
+                    length = self._length(window.get(offset, _HEAD.size), number, offset)
+                    nbytes, begin = _HEAD.size + length + _CRC.size, offset + _HEAD.size
+                    if length > self._most:
+                        record = Record(number, nbytes, None, self._too_large(length), begin)
+                    else:
+                        payload, spans = take(window.get, begin, length)
+                        record = Record(number, nbytes, payload, "", begin, spans)
+                except ShortFileError as error:
+                    raise self._lost(number, offset, "the file is cut off") from error
+                yield record
+                number += 1
+                offset += nbytes
+
     def _record(self, stream: BinaryIO, head: bytes, number: int, offset: int) -> Record:
-        if len(head) < _HEAD.size:
-            raise self._lost(number, offset, "the file is cut off")
-        length, crc = _HEAD.unpack(head)
-        if _masked_crc(head[:8]) != crc:
-            raise self._lost(number, offset, "the length doesn't fit its CRC")
-        nbytes = _HEAD.size + length + _CRC.size
-        if not self.compressed and offset + nbytes > self.state.size:
-            raise self._lost(number, offset, "the file is cut off")
+        length = self._length(head, number, offset)
+        nbytes, begin = _HEAD.size + length + _CRC.size, offset + _HEAD.size
         if length > self._most:
             self._skip(stream, length + _CRC.size, number, offset)
-            return Record(number, nbytes, None, f"record: {too_large(length, self._most)}")
+            return Record(number, nbytes, None, self._too_large(length), begin)
         payload = stream.read(length)
         tail = stream.read(_CRC.size)
         if len(payload) < length or len(tail) < _CRC.size:
             raise self._lost(number, offset, "the file is cut off")
         if _masked_crc(payload) != _CRC.unpack(tail)[0]:
-            return Record(number, nbytes, None, "the payload doesn't fit its CRC")
-        return Record(number, nbytes, payload, "")
+            return Record(number, nbytes, None, "the payload doesn't fit its CRC", begin)
+        return Record(number, nbytes, payload, "", begin)
+
+    def _length(self, head: bytes, number: int, offset: int) -> int:
+        """Return the length that a record's head says. Raises SourceError: it can't be right."""
+        if len(head) < _HEAD.size:
+            raise self._lost(number, offset, "the file is cut off")
+        length: int
+        length, crc = _HEAD.unpack(head)
+        if _masked_crc(head[:8]) != crc:
+            raise self._lost(number, offset, "the length doesn't fit its CRC")
+        if not self.compressed and offset + _HEAD.size + length + _CRC.size > self.state.size:
+            raise self._lost(number, offset, "the file is cut off")
+        return length
+
+    def _too_large(self, length: int) -> str:
+        return f"record: {too_large(length, self._most)}"
 
     def _skip(self, stream: BinaryIO, nbytes: int, number: int, offset: int) -> None:
         if not self.compressed:

@@ -55,9 +55,14 @@ class _Seen:
 
 
 class Features:
-    """Finds out, record by record, which features there are and what they hold."""
+    """Finds out, record by record, which features there are and what they hold.
+
+    Attributes:
+        media: Names of those whose first value is a medium's: of no other value more is asked than that it is there.
+    """
 
     def __init__(self, wanted: Wanted) -> None:
+        self.media: set[bytes] = set()
         self._wanted = wanted
         self._seen: dict[str, _Seen] = {}
 
@@ -139,6 +144,8 @@ class Features:
         for value in values:
             if not seen.looked and not seen.sequence and value:
                 seen.looked, seen.medium = True, holds(value)
+                if seen.medium is not None:
+                    self.media.add(name.encode())
             text = text_of_bytes(value)
             seen.text = text is not None and seen.text is not False
             if seen.values is not None and text is not None and text.strip():

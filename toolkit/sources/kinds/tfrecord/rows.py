@@ -5,8 +5,8 @@ Where records come from, and which columns there are, is decided elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -16,12 +16,15 @@ from toolkit.pipelines.media import medium_of
 from toolkit.pipelines.medium import Medium, UnfitMediumError
 from toolkit.sources.base import Rows, Survey, rows_schema
 from toolkit.sources.contents import UnfitError, check_json, check_tensor, text_of
+from toolkit.sources.in_place import places_in_file
 from toolkit.sources.kinds.tfrecord.example import Shape, value_of
-from toolkit.sources.options import Missing, SourceOptions, VerifyImages
+from toolkit.sources.options import Missing, PlacesWanted, SourceOptions, VerifyImages
 from toolkit.sources.payloads import check_payload
 from toolkit.sources.reject import Reject
+from toolkit.sources.state import FileState
 from toolkit.sources.tfrecords.example import NotAnExampleError, parser
 from toolkit.sources.tfrecords.records import Record
+from toolkit.sources.tfrecords.skim import Get, Span, skim, span_of
 
 __all__ = ["WITHOUT_PROTOBUF", "RowMaker"]
 
@@ -29,26 +32,51 @@ WITHOUT_PROTOBUF = "; or give --tfrecord-raw to pack the records as bytes"
 """What else to do where protobuf isn't installed: the end of a message."""
 
 
+class _Maker(NamedTuple):
+    """What makes a column: its name, its feature, how many values it takes, whether it is a medium's, what stores."""
+
+    name: str
+    field: str
+    shape: Shape
+    is_medium: bool
+    store: Callable[[Any], Any]
+
+
 class RowMaker:
     """Makes rows of the survey's columns, and keeps them until they are taken."""
 
-    def __init__(self, survey: Survey, options: SourceOptions, field_of: Callable[[str], str]) -> None:
-        """`field_of` tells which feature becomes a column."""
+    def __init__(
+        self, survey: Survey, options: SourceOptions, field_of: Callable[[str], str], path: str, state: FileState
+    ) -> None:
+        """`field_of` tells which feature becomes a column; `path` and `state` are those of the records' file."""
+        self._path = path
+        self._state = state
         self._parse = None if options.tfrecord_raw else parser(WITHOUT_PROTOBUF)
         self._missing = options.missing
         self._key = options.key
+        self._places = options.places
         self._schema = rows_schema(survey)
         self._columns = [
-            (
+            _Maker(
                 column.name,
                 field_of(column.name),
                 _shape(survey.types[column.name], column.kind),
+                medium_of(column.kind) is not None,
                 _store(column, survey, options.verify_images),
             )
             for column in survey.columns
         ]
-        self._rows: list[list[Any]] = [[] for _ in self._schema]
-        self._rejects: list[Reject] = []
+        media = {one.field for one in self._columns if one.is_medium}
+        others = {one.field for one in self._columns if not one.is_medium} | {self._key}
+        # What is a medium and more is read whole.
+        self._left_out = frozenset(field.encode() for field in media) if media.isdisjoint(others) else frozenset()
+        self._begin()
+
+    def take_of(self, get: Get, start: int, length: int) -> tuple[bytes, Mapping[bytes, Span] | None]:
+        """Return what rows need of a payload where only places are wanted: it is a Take of the records' reader."""
+        if not self._left_out:
+            return get(start, length), None
+        return (b"", {}) if self._parse is None else skim(get, start, length, self._left_out)
 
     def add(self, record: Record, path: str, key: str) -> None:
         """Make the row of a record, or its reject; or neither when it is left out on purpose.
@@ -59,38 +87,75 @@ class RowMaker:
             if record.payload is None:
                 raise UnfitError(record.fault)
             example = record.payload if self._parse is None else self._parse(record.payload)
-            values = [self._take(example, field, shape) for _, field, shape, _ in self._columns]
+            values = [self._take(example, one.field, one.shape) for one in self._columns]
             if self._missing is Missing.SKIP and any(value is None for value in values):
                 return
             if self._key is not None:
                 key = _key(self._take(example, self._key, Shape.SINGLE), self._key)
-            row = [key, *(self._stored(value, *of) for value, of in zip(values, self._columns, strict=True))]
+            row = [key, *(self._stored(value, one) for value, one in zip(values, self._columns, strict=True))]
+            spans = self._spans_of(record, values)
         except (UnfitError, NotAnExampleError) as fault:
             self._rejects.append(Reject(source=f"{path}#{record.number}", key=key, reason=str(fault)))
         else:
             for column, value in zip(self._rows, row, strict=True):
                 column.append(value)
+            for name, span in spans.items():
+                self._spans[name].append(span)
 
     def take(self, read_bytes: int) -> Rows:
         """Return the rows and rejects since the last time, and forget them."""
         arrays = [to_array(values, field.type) for values, field in zip(self._rows, self._schema, strict=True)]
-        made = Rows(pa.RecordBatch.from_arrays(arrays, schema=self._schema), tuple(self._rejects), read_bytes)
-        self._rows = [[] for _ in self._schema]
-        self._rejects = []
+        batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+        size, mtime_ns = self._state.size, self._state.mtime_ns
+        names = pa.nulls(batch.num_rows, pa.string())
+        places = {name: places_in_file(self._path, size, mtime_ns, spans, names) for name, spans in self._spans.items()}
+        made = Rows(batch, tuple(self._rejects), read_bytes, places)
+        self._begin()
         return made
+
+    def _begin(self) -> None:
+        self._rows: list[list[Any]] = [[] for _ in self._schema]
+        self._rejects: list[Reject] = []
+        wanted = self._places is not PlacesWanted.NONE
+        self._spans: dict[str, list[Span | None]] = {one.name: [] for one in self._columns if wanted and one.is_medium}
 
     def _take(self, example: Any, field: str, shape: Shape) -> Any:
         return example if self._parse is None else value_of(example, field, shape)
 
-    def _stored(self, value: Any, column: str, field: str, _: Shape, store: Callable[[Any], Any]) -> Any:
+    def _stored(self, value: Any, column: _Maker) -> Any:
         if value is None:
             if self._missing is Missing.NULL:
                 return None
-            raise UnfitError(f"lacks the feature {field!r}")
+            raise UnfitError(f"lacks the feature {column.field!r}")
+        if column.is_medium and self._places is PlacesWanted.ONLY:
+            return None
         try:
-            return store(value)
+            return column.store(value)
         except (UnfitError, UnfitMediumError) as fault:
-            raise UnfitError(f"{column}: {fault}") from fault
+            raise UnfitError(f"{column.name}: {fault}") from fault
+
+    def _spans_of(self, record: Record, values: Sequence[Any]) -> dict[str, Span | None]:
+        """Return where in the file each medium lies, where that is wanted. Raises UnfitError: it can't be told."""
+        if not self._spans:
+            return {}
+        return {
+            one.name: None if value is None else self._span_of(record, value, one)
+            for value, one in zip(values, self._columns, strict=True)
+            if one.is_medium
+        }
+
+    def _span_of(self, record: Record, value: bytes, column: _Maker) -> Span:
+        if self._parse is None:
+            return record.start, record.length
+        field = column.field.encode()
+        if record.spans is not None:
+            span = record.spans.get(field)
+        else:
+            found = span_of(record.payload or b"", field, value)
+            span = found and (record.start + found[0], found[1])
+        if span is None:
+            raise UnfitError(f"{column.name}: it can't be told where in the record the value lies: pack it")
+        return span
 
 
 def _shape(dtype: pa.DataType, kind: Kind) -> Shape:

@@ -3,6 +3,9 @@
 The first pass reads and parses every record, since nothing else tells what features there are; it keeps no record and
 no offset but where slices begin. A record that can't be used is rejected alone as long as the next one can be found.
 
+Where only places of media are wanted, both passes read all of a record but the values of features whose first value is
+a medium's, and check no payload against its CRC: what lies in the same few KiB as the rest is read with it.
+
 A sample that lacks a feature is rejected, unless --missing says null or skip. `limit` counts records.
 """
 
@@ -10,7 +13,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, NamedTuple
@@ -24,14 +27,16 @@ from toolkit.sources.base import PIECE_BYTES, ROW_OVERHEAD_BYTES, Rows, Slice, S
 from toolkit.sources.classes import check_class_names
 from toolkit.sources.fields import Chosen, Field, choose_fields, make_column
 from toolkit.sources.files import InputFile, find_files, group_by_split
+from toolkit.sources.in_place import check_plain
 from toolkit.sources.kinds.tfrecord.example import Features, Wanted
 from toolkit.sources.kinds.tfrecord.rows import WITHOUT_PROTOBUF, RowMaker
 from toolkit.sources.names import printable
-from toolkit.sources.options import Missing, SourceOptions
+from toolkit.sources.options import Missing, PlacesWanted, SourceOptions
 from toolkit.sources.skips import FILE_REASONS, Skips
 from toolkit.sources.state import FileState, changed, check_unchanged
 from toolkit.sources.tfrecords.example import NotAnExampleError, parser
-from toolkit.sources.tfrecords.records import RecordFile, is_named_tfrecord, looks_like_tfrecord
+from toolkit.sources.tfrecords.records import Record, RecordFile, Take, is_named_tfrecord, looks_like_tfrecord
+from toolkit.sources.tfrecords.skim import Get, Span, skim
 
 __all__ = ["TFRecordSource"]
 
@@ -68,7 +73,11 @@ class TFRecordSource(Source):
         self._options = options
 
     def survey(self) -> Survey:
-        """Read all records once: find the features and their types, and where to cut."""
+        """Read all records once: find the features and their types, and where to cut.
+
+        Raises:
+            SourceError: As every survey; or places are wanted, and a file is compressed.
+        """
         options = self._options
         skips = Skips(("lacking_features", *FILE_REASONS))
         files = find_files(options, is_named_tfrecord, looks_like_tfrecord, skips)
@@ -123,18 +132,20 @@ class TFRecordSource(Source):
     def read(self, survey: Survey, part: Slice) -> Iterator[Rows]:
         """Read the slice's records."""
         place: _Part = part.payload  # type: ignore[assignment]
-        rows = RowMaker(survey, self._options, self._field_of)
+        rows = RowMaker(survey, self._options, self._field_of, place.path, place.state)
         path, name = printable(place.path), printable(place.name)
         with RecordFile(place.path, place.name, self._options.max_value_bytes) as file:
             check_unchanged(place.path, place.state, file.state)
             done = size = read = before = 0
-            for record in islice(file.records(place.start, place.first), place.records):
-                if size and size + record.nbytes > PIECE_BYTES:
+            found = self._records(file, rows.take_of, place.start, place.first)
+            for record in islice(found, place.records):
+                taken = record.nbytes if record.spans is None else len(record.payload or b"")
+                if size and size + taken > PIECE_BYTES:
                     yield rows.take(read)
                     size = read = 0
                 rows.add(record, path, f"{name}#{record.number}")
                 done += 1
-                size += record.nbytes + ROW_OVERHEAD_BYTES
+                size += taken + ROW_OVERHEAD_BYTES
                 position = file.position() if file.compressed else before + record.nbytes
                 before, read = position, read + position - before
             if done < place.records:
@@ -165,10 +176,16 @@ class TFRecordSource(Source):
         self, file: InputFile, limit: int | None, parse: Callable[[bytes], Any] | None, features: Features
     ) -> Iterator[_Cut]:
         name = printable(file.name)
+
+        def take(get: Get, start: int, length: int) -> tuple[bytes, Mapping[bytes, Span] | None]:
+            return (b"", {}) if parse is None else skim(get, start, length, features.media)
+
         with RecordFile(file.path, file.name, self._options.max_value_bytes) as records:
+            if self._options.places is not PlacesWanted.NONE:
+                check_plain(file.path, "gzip or zlib" if records.compressed else "")
             empty = _Part(file.path, file.name, 0, 0, 0, records.state)
             cut, size = _Cut(empty, 0), 0
-            for record in islice(records.records(), limit):
+            for record in islice(self._records(records, take), limit):
                 cost = record.nbytes + 2 * len(name) + ROW_OVERHEAD_BYTES
                 part = cut.part
                 if part.records and size + cost > self._options.slice_bytes and not records.compressed:
@@ -184,6 +201,12 @@ class TFRecordSource(Source):
             if cut.part.records:
                 cut.nbytes = records.state.size if records.compressed else cut.nbytes
                 yield cut
+
+    def _records(self, file: RecordFile, take: Take, start: int = 0, first: int = 0) -> Iterator[Record]:
+        """Return the records from a place on; without their media where only places are wanted."""
+        if self._options.places is PlacesWanted.ONLY:
+            return file.skimmed(take, start, first)
+        return file.records(start, first)
 
     def _field_of(self, column: str) -> str:
         """Return the field that becomes a column."""

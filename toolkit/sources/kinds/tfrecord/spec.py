@@ -25,6 +25,7 @@ class TFRecordSpec(SourceSpec):
     skips: ClassVar[Mapping[str, tuple[str, str]]] = {
         "lacking_features": ("sample that lacks a feature", "samples that lack a feature")
     }
+    in_place = True
 
     def looks_like(self, path: str) -> bool:
         """Tell whether the file begins with a record, as it is or compressed."""
