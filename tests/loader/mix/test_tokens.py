@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -12,16 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 import token_oracle as oracle
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import toolkit
 from toolkit.errors import UsageError
-from toolkit.loader.mix.plan import CYCLE_ROWS, MixPlan
 
 SIZES = {"news": 9_000, "books": 30_000, "code": 1_234}
 WEIGHTS = {"news": 2, "books": 1, "code": 0.5}
-WEIGHT = st.sampled_from([0.01, 0.3, 1.0, 7.0])
 
 
 @pytest.fixture(scope="session")
@@ -42,93 +37,6 @@ def datasets(paths: dict[str, Path]) -> dict[str, toolkit.Dataset]:
 def mix(datasets: dict[str, toolkit.Dataset], **options: Any) -> toolkit.TokenMix:
     options = {"seq_len": 100, "batch_size": 8, "shuffle": "block", "weights": WEIGHTS, **options}
     return toolkit.mix_tokens(datasets, **options)
-
-
-def walked(rows: Sequence[int], weights: Sequence[float], count: int) -> list[int]:
-    """Return how many rows each source gave, checked row by row."""
-    plan = MixPlan(rows, weights, 3, repeat=False)
-    sources, numbers = plan.sources(0, count)
-    seen = [0] * len(rows)
-    for source, number in zip(sources.tolist(), numbers.tolist(), strict=True):
-        assert number == seen[source] < rows[source]
-        seen[source] += 1
-    return seen
-
-
-@settings(max_examples=25, deadline=None)
-@given(st.lists(st.tuples(st.integers(1, 6000), WEIGHT), min_size=1, max_size=4), st.integers(0, 10**6))
-def test_every_row_of_every_source_comes_once_and_in_order(sources: list[tuple[int, float]], cut: int) -> None:
-    rows, weights = [one for one, _ in sources], [one for _, one in sources]
-    total = sum(rows)
-    assert walked(rows, weights, total) == rows
-    plan = MixPlan(rows, weights, 3, repeat=False)
-    cut %= total
-    whole, part = plan.sources(0, total), plan.sources(cut, total - cut)
-    for a, b in zip(whole, part, strict=True):
-        np.testing.assert_array_equal(a[cut:], b)
-    np.testing.assert_array_equal(plan.given(cut), np.bincount(whole[0][:cut], minlength=len(rows)))
-
-
-def test_weights_are_met_exactly_in_every_cycle_and_renormalised_when_a_source_ends() -> None:
-    plan = MixPlan([10**6, 10**6, 100], [2, 1, 1], 0, repeat=False)
-    sources, _ = plan.sources(0, 3 * CYCLE_ROWS)
-    end = int(np.flatnonzero(sources == 2)[-1]) + 1
-    assert (sources == 2).sum() == 100
-    assert 300 < end < 500
-    for cycle in range(2):
-        part = sources[end + cycle * CYCLE_ROWS : end + (cycle + 1) * CYCLE_ROWS]
-        assert abs(int((part == 0).sum()) - CYCLE_ROWS * 2 / 3) < 1
-    endless = MixPlan([5, 5], [3, 1], 0, repeat=True)
-    first, numbers = endless.sources(10 * CYCLE_ROWS, CYCLE_ROWS)
-    assert Counter(first.tolist()) == {0: CYCLE_ROWS * 3 // 4, 1: CYCLE_ROWS // 4}
-    assert numbers.min() == 10 * CYCLE_ROWS // 4
-    np.testing.assert_array_equal(endless.given(10**12), np.array([75, 25]) * 10**10)
-
-
-@pytest.mark.parametrize(
-    ("weights", "quotas"),
-    [
-        ([1.5e308, 0.5e308], [3072, 1024]),  # their sum is beyond float64
-        ([5e-324, 5e-324], [2048, 2048]),
-        ([4095, 1], [4095, 1]),
-        ([1.0] * 4096, [1] * 4096),
-        ([1 / 3] * 3, [1366, 1365, 1365]),
-        ([0.1] * 10 + [0.2] * 15, [102] * 10 + [205] * 10 + [205] * 5),
-    ],
-)
-def test_a_cycle_has_each_source_s_share_whatever_the_weights_size(weights: list[float], quotas: list[int]) -> None:
-    plan = MixPlan([10**6] * len(weights), weights, 0, repeat=True)
-    given = plan.given(CYCLE_ROWS)
-    assert given.sum() == CYCLE_ROWS
-    assert np.abs(given - np.array(quotas)).max() <= 1
-    total = sum(map(Fraction, weights))
-    shares = [float(Fraction(weight) / total * CYCLE_ROWS) for weight in weights]
-    assert np.abs(given - np.array(shares)).max() < 1
-    np.testing.assert_array_equal(plan.given(10**6 * CYCLE_ROWS), given * 10**6)
-
-
-@pytest.mark.parametrize(
-    ("weights", "said"),
-    [
-        ([1.0] * 4097, r"weight 1\.0 is 1 row in 4097 of this mix of 4097 sources.*at least 1 row in 4096"),
-        ([1.0, 1e-4], r"weight 0\.0001 is 1 row in 10001 of this mix"),
-        ([1e308, 1e-308], r"weight 1e-308 is 1 row in \S+ of this mix"),
-        ([1.0] * 4000 + [0.5, 1000.0], r"weight 0\.5 is 1 row in 10001 of this mix of 4002"),
-    ],
-)
-def test_a_share_that_a_cycle_can_not_give_is_refused_with_the_number(weights: list[float], said: str) -> None:
-    for repeat in (True, False):
-        with pytest.raises(UsageError, match=said):
-            MixPlan([10] * len(weights), weights, 0, repeat=repeat)
-
-
-def test_many_sources_end_one_after_the_other() -> None:
-    rows = list(range(1, 400))
-    plan = MixPlan(rows, [1.0] * len(rows), 1, repeat=False)
-    np.testing.assert_array_equal(plan.given(plan.rows), rows)
-    sources, numbers = plan.sources(0, plan.rows)
-    for source in (0, 1, 57, 398):
-        np.testing.assert_array_equal(numbers[sources == source], np.arange(rows[source]))
 
 
 @pytest.mark.parametrize("world", [1, 2])
@@ -167,6 +75,15 @@ def test_repeated_sources_are_shuffled_anew(datasets: dict[str, toolkit.Dataset]
         len(mix(datasets, exhausted="repeat"))
 
 
+def test_a_mix_that_stops_ends_where_the_first_source_does(datasets: dict[str, toolkit.Dataset]) -> None:
+    stream = mix(datasets, exhausted="stop", weights={"news": 1, "books": 3, "code": 0.1})
+    rows = [row for batch in stream for row in batch["tokens"][batch.mask[:, 0]]]
+    assert stream.counts()["news"] == 90
+    assert rows[-1][0] < 10_000
+    assert abs(stream.counts()["books"] - 270) <= 4
+    assert len(rows) == sum(stream.counts().values()) == stream.stats()["samples"]
+
+
 def test_a_state_resumes_with_another_batch_size_and_more_ranks(datasets: dict[str, toolkit.Dataset]) -> None:
     whole = [row for batch in mix(datasets) for row in batch["tokens"][batch.mask[:, 0]]]
     stream = mix(datasets)
@@ -182,7 +99,7 @@ def test_a_state_resumes_with_another_batch_size_and_more_ranks(datasets: dict[s
         ranks.append(list(other))
     rest = [row for at in zip(*ranks, strict=True) for b in at for row in b["tokens"][b.mask[:, 0]]]
     np.testing.assert_array_equal(np.stack(rest), np.stack(whole[56:]))
-    for change in ({"weights": {**WEIGHTS, "news": 1}}, {"seed": 1}, {"seq_len": 50}, {"exhausted": "repeat"}):
+    for change in ({"weights": {**WEIGHTS, "news": 1}}, {"seed": 1}, {"seq_len": 50}, {"exhausted": "stop"}):
         with pytest.raises(UsageError, match="the state is of another run"):
             mix(datasets, **change).load_state_dict(state)
 
@@ -212,7 +129,7 @@ def test_a_state_of_sources_in_another_order_is_refused(datasets: dict[str, tool
         ({"weights": {**WEIGHTS, "cod": 1}}, "Did you mean 'code'"),
         ({"weights": {**WEIGHTS, "code": 0}}, "positive"),
         ({"weights": {**WEIGHTS, "code": float("nan")}}, "positive"),
-        ({"exhausted": "stop"}, "exhausted must be one of"),
+        ({"exhausted": "drop"}, "exhausted must be one of"),
         ({"seq_len": 5000}, "more than the 1234 tokens"),
     ],
 )

@@ -19,6 +19,7 @@ from toolkit.loader.options import fronts as module
 from toolkit.loader.options.fronts import BATCHES, LOADER, MIX, SAMPLES, STREAM, TORCH_WORDS, OptionsOf
 from toolkit.loader.options.loader import OnError
 from toolkit.loader.order.cut import Remainder
+from toolkit.loader.order.mix import Exhausted
 from toolkit.loader.order.order import Shuffle
 from toolkit.loader.tokens import options as tokens_options
 
@@ -85,7 +86,7 @@ WRONG: list[tuple[str, Any, str]] = [
     ("completed_phases", [(1, 2, 0)], "completed_phases must be (steps, batch_size, seq_len) each"),
     ("pack", "worst", "pack must be one of best, first, got 'worst'"),
     ("tokenizer", 7, "tokenizer must be a str or a PathLike, got 7"),
-    ("exhausted", "stop", "exhausted must be one of drop, repeat, got 'stop'"),
+    ("exhausted", "drop", "exhausted must be one of repeat, continue, stop, got 'drop'"),
     ("seq_len", 0, "seq_len must be an int of at least 1, got 0"),
     ("pad_id", 10**12, "pad_id 1000000000000 doesn't fit int32"),
     ("start_step", -1, "start_step must be an int of at least 0, got -1"),
@@ -196,7 +197,7 @@ ENUMS: list[tuple[OptionsOf[Any], str, type[enum.Enum]]] = [
     (LOADER, "on_error", OnError),
     (STREAM, "shuffle", tokens_options.Shuffle),
     (STREAM, "pack", tokens_options.Fit),
-    (MIX, "exhausted", tokens_options.Exhausted),
+    (MIX, "exhausted", Exhausted),
 ]
 
 

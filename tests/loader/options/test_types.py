@@ -37,7 +37,7 @@ ds.tokens(seq_len=8, batch_size=4, device="cuda")  # wrong: Unexpected keyword a
 ds.tokens(seq_len=8, batch_size=4, remainder="keep")  # wrong: incompatible type "Literal['keep']"
 
 toolkit.mix_tokens({"a": ds}, {"a": 1}, seq_len=8, batch_size=4, exhausted="repeat", total_steps=3)
-toolkit.mix_tokens({"a": ds}, {"a": 1}, exhausted="stop")  # wrong: incompatible type "Literal['stop']"
+toolkit.mix_tokens({"a": ds}, {"a": 1}, exhausted="drop")  # wrong: incompatible type "Literal['drop']"
 toolkit.mix_tokens({"a": ds}, {"a": 1}, epochs=3)  # wrong: Unexpected keyword argument "epochs" for "mix_tokens"
 
 toolkit.torch.IterableDataset(ds, steps, batch_size=4, shuffle="block", remainder="pad")

@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from toolkit.errors import UsageError, did_you_mean
 from toolkit.escapes import short
 from toolkit.loader.engine.stats import LoaderStats
-from toolkit.loader.mix.plan import MixPlan
 from toolkit.loader.options.fronts import MIX
 from toolkit.loader.options.keywords import MixKeywords
+from toolkit.loader.order.mix import Exhausted, MixPlan
 from toolkit.loader.tokens.batch import TokenBatch
 from toolkit.loader.tokens.filler import Columns, TokenFiller
-from toolkit.loader.tokens.options import Exhausted, StreamOptions, mix_options
+from toolkit.loader.tokens.options import StreamOptions, mix_options
 from toolkit.loader.tokens.run import OpenRun
 from toolkit.loader.tokens.schedule import Place, Schedule, Step
 from toolkit.loader.tokens.steps import StepStream
@@ -63,7 +63,7 @@ class TokenMix(StepStream):
             [-(-run.tokens // options.longest) for run in runs],
             list(self.weights.values()),
             given["seed"],
-            repeat=exhausted is Exhausted.REPEAT,
+            exhausted,
         )
         orders = [
             WindowOrder(options.block, partial(fold_all, _ORDER_VERSION, given["seed"], number))
@@ -124,13 +124,14 @@ def mix_tokens(
 ) -> TokenMix:
     """Return a stream whose rows come from `datasets`, as often as their `weights` say.
 
-    Weights count rows, to one in 4096, and are met exactly in every 4096 rows. The position is counted in rows, so a
-    state is resumed with any batch size and number of ranks. Under until_epoch=1 every row comes once, over all iter()
+    Weights count rows, are met exactly at the end of every block (4096 rows, or more where a weight is small) and to
+    two rows anywhere in it. The position is counted in rows, so a state is resumed with any batch size and number of
+    ranks. Under until_epoch=1 every row comes once, over all iter()
     and restarts; without a bound the next iter() deals anew.
 
     Args:
         datasets: Splits by name, in an order that a state holds to. They need the same tokenizer.
-        weights: A positive number for each, at least one in 4096 of their sum.
+        weights: A positive number for each, at least one in 16384 of their sum.
         options: toolkit.loader.options.keywords declares them.
 
     Raises:

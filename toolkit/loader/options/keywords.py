@@ -343,10 +343,11 @@ class MixKeywords(WindowKeywords, total=False):
     """What toolkit.mix_tokens() takes besides datasets and weights."""
 
     exhausted: Annotated[
-        Literal["drop", "repeat"],
+        Literal["repeat", "continue", "stop"],
         Option(
-            "drop",
-            'What follows the last row of a source: "drop" goes on with the others, their weights renormalised, until '
-            'every token came once; "repeat" begins the source anew, shuffled anew, and never ends.',
+            "continue",
+            'What follows the last row of a source: "continue" goes on with the others, their weights renormalised, '
+            'until every token came once; "stop" ends the mix there; "repeat" begins the source anew, shuffled anew, '
+            "and never ends.",
         ),
     ]

@@ -21,11 +21,12 @@ from toolkit.loader.options.shared import (
     output_spec,
     thread_count,
 )
+from toolkit.loader.order.mix import Exhausted
 from toolkit.loader.order.ranks import find_ranks
 from toolkit.loader.outputs.spec import OutputSpec, RowPlacement
 from toolkit.loader.tokens.schedule import Phase
 
-__all__ = ["Exhausted", "Fit", "Shuffle", "StreamOptions", "mix_options", "stream_options"]
+__all__ = ["Fit", "Shuffle", "StreamOptions", "mix_options", "stream_options"]
 
 
 class Shuffle(enum.Enum):
@@ -40,13 +41,6 @@ class Fit(enum.Enum):
 
     BEST = "best"
     FIRST = "first"
-
-
-class Exhausted(enum.Enum):
-    """What a mix does when a source has given its last row: goes on without it, or begins it anew."""
-
-    DROP = "drop"
-    REPEAT = "repeat"
 
 
 @dataclass(frozen=True, eq=False)
