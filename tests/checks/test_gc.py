@@ -99,3 +99,22 @@ def test_a_copy_without_empty_folders_can_be_collected(three: tuple[Path, list[s
     root, _ = three
     shutil.rmtree(root / "reports")
     assert len(gc(str(root)).kept) == 1
+
+
+def test_what_lies_beside_shards_goes_with_them(three: tuple[Path, list[str]]) -> None:
+    """Sizes and times of the files that a shard refers to; and where these lie is said for all versions."""
+    root, _ = three
+    shards = {Path(name) for name in files(root) if name.startswith("shards/")}
+    for shard in shards:
+        (root / shard).with_suffix(".stat").write_bytes(b"1234")
+    (root / "roots.json").write_text("{}")
+    kept = {Path(name).name for name in toolkit.open(root).files}
+    found = gc(str(root), delete=True)
+    gone = {str(shard) for shard in shards if shard.name not in kept}
+    assert gone
+    assert {name for name in found.files if name.startswith("shards/")} == {
+        name for shard in gone for name in (shard, shard.replace(".arrow", ".stat"))
+    }
+    assert (root / "roots.json").exists()
+    assert len(list((root / "shards").iterdir())) == 2 * (len(shards) - len(gone))
+    assert found.foreign == ()

@@ -13,6 +13,7 @@ import toolkit
 from toolkit._native.image.program import simd_level
 from toolkit._native.shards.sums import crc32c_backend
 from toolkit.checks.doctor import pil_flavour
+from toolkit.storage.roots import has_openat2
 
 
 def test_json(cli: Cli) -> None:
@@ -29,6 +30,8 @@ def test_json(cli: Cli) -> None:
     assert found["PIL"]["detail"].startswith("Pillow")
     assert found["SIMD level"]["version"] == simd_level()
     assert found["CRC32C"]["version"] == crc32c_backend()
+    assert found["openat2"]["ok"] is has_openat2()
+    assert not found["openat2"]["needed"]
     assert found["resizes"]["version"] == "Pillow 12"
     assert found["libjpeg-turbo"]["version"][0].isdigit()
     assert found["codec JPEG"]["ok"]

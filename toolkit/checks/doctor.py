@@ -16,6 +16,7 @@ from toolkit.memory.system import SystemMemory
 from toolkit.pipelines.image.geometry import RESIZES_AS
 from toolkit.pipelines.image.libjpeg import libjpeg_turbo
 from toolkit.processors import processors
+from toolkit.storage.roots import has_openat2
 from toolkit.version import __version__
 
 __all__ = ["Component", "Environment", "doctor", "pil_flavour"]
@@ -100,6 +101,7 @@ def doctor(system: SystemMemory | None = None) -> Environment:
         _guarded("libjpeg-turbo", _libjpeg_turbo),
         _guarded("SIMD level", _simd),
         _guarded("CRC32C", _crc32c),
+        _openat2(),
         Component(
             name="resizes",
             version=RESIZES_AS,
@@ -207,6 +209,20 @@ def _crc32c() -> tuple[str, str]:
     from toolkit._native.shards.sums import crc32c_backend
 
     return crc32c_backend(), "checksums of what is read"
+
+
+def _openat2() -> Component:
+    there = has_openat2()
+    return Component(
+        name="openat2",
+        version="there" if there else None,
+        needed=False,
+        ok=there,
+        detail="opens files of references below their roots"
+        if there
+        else "files of references are opened folder by folder: slower, and none behind a link is read",
+        fix="" if there else "Linux 5.6 or later, and a container that lets programs call openat2",
+    )
 
 
 def _libjpeg_turbo() -> tuple[str, str]:

@@ -23,6 +23,7 @@ from toolkit.format.pin import (
     resolve,
     split_pin,
 )
+from toolkit.format.unhashed import stat_path
 from toolkit.options.compound import Names
 from toolkit.pack.journal import Journal
 from toolkit.pack.note import CommitNote
@@ -102,11 +103,15 @@ def gc(dataset: str | os.PathLike[str], *, keep: str | Sequence[str] = (), delet
 
 
 def _files(version: Version) -> set[str]:
-    """Return every file that a version names, tables also under keys that only a newer toolkit knows."""
+    """Return every file that a version names, or that lies beside its shards.
+
+    Tables also under keys that only a newer toolkit knows.
+    """
     hashes = _HASH.findall(read_manifest(version).decode())
     files = {f"{MANIFESTS}/{version.pin}.json", *(f"{TABLES}/{digest}.arrow" for digest in hashes)}
     for split in version.manifest.splits:
-        files.update(read_index(version, split).paths())
+        for path in read_index(version, split).paths():
+            files |= {path, stat_path(path)}
     return files
 
 

@@ -8,12 +8,14 @@ names is opened as it is. Nothing is read from the environment but where the use
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import hashlib
 import hmac
 import json
 import os
 import re
 import stat
+import sys
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
@@ -23,7 +25,7 @@ from toolkit.storage.files import storage_errors
 from toolkit.storage.places import local_path
 from toolkit.storage.store import NoObjectError, Store, WritableStore
 
-__all__ = ["ROOTS_FILE", "Roots", "check_roots", "write_roots"]
+__all__ = ["ROOTS_FILE", "Roots", "check_roots", "has_openat2", "write_roots"]
 
 ROOTS_FILE = "roots.json"
 
@@ -33,6 +35,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _FIRST = "source"
 _MOST_BYTES = 1 << 20
 _KEY_BYTES = 32
+_OPENAT2, _AT_FDCWD, _RESOLVE_BENEATH = 437, -100, 8  # the same on every machine that Linux runs on
 _DOMAIN = b"toolkit roots 1\0"  # nothing else that is made with the key begins so
 
 
@@ -183,6 +186,17 @@ def write_roots(store: WritableStore, roots: Mapping[str, str]) -> bool:
     data = json.dumps({"roots": dict(roots), **sums}, indent=1, sort_keys=True)
     store.write(ROOTS_FILE, data.encode() + b"\n")
     return key is not None
+
+
+def has_openat2() -> bool:
+    """Tell whether this process may call openat2, by which files below a root are opened in one step."""
+    if not sys.platform.startswith("linux"):
+        return False
+    how = (ctypes.c_uint64 * 3)(os.O_PATH | os.O_CLOEXEC, 0, _RESOLVE_BENEATH)
+    fd = ctypes.CDLL(None).syscall(_OPENAT2, _AT_FDCWD, b".", how, ctypes.sizeof(how))
+    if fd >= 0:
+        os.close(fd)
+    return bool(fd >= 0)
 
 
 def _folder(given: object, name: str | None, store: Store) -> str:
