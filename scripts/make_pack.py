@@ -1,4 +1,8 @@
-"""Write toolkit/pack/front.py, the function toolkit.pack, of the declared options; with --check only compare it."""
+"""Write what the declared options make; with --check only compare it.
+
+These are toolkit/pack/front.py, the function toolkit.pack, and toolkit/once/keywords.py, the options of toolkit.open
+for what isn't packed.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +15,13 @@ from toolkit.options.compound import Pairs
 from toolkit.options.option import Option, options_of
 from toolkit.options.values import Choice
 from toolkit.pack.job import PackJob
+from toolkit.sources.options import InputOptions
 
 FRONT = Path(__file__).parent.parent / "toolkit" / "pack" / "front.py"
+KEYWORDS = FRONT.parent.parent / "once" / "keywords.py"
+# Of what isn't packed yet, toolkit.open takes the options of the input, but those that its own split= and columns= and
+# a loader's shuffle= are for; and what becomes of samples that can't be packed.
+ONCE = {*options_of(InputOptions), "source_kind", "key_conflict", "max_rejects"} - {"split", "columns", "shuffle_seed"}
 _WIDTH = 120
 _WORD = re.compile(r"'([^']+)'|([A-Za-z0-9_]+)")  # of an example in YAML
 _HEAD = '''"""Pack from Python. Made by scripts/make_pack.py of the declared options: don't edit it."""
@@ -32,6 +41,22 @@ from toolkit.pack.writer.objects import is_path, pack_object
 
 __all__ = ["pack"]
 
+'''
+_KEYWORDS_HEAD = '''"""What toolkit.open takes of pack's options. Made by scripts/make_pack.py: don't edit it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Literal, TypedDict
+
+__all__ = ["SourceKeywords"]
+
+
+class SourceKeywords(TypedDict, total=False):
+    """Options for what isn't packed yet, as toolkit.pack() has them.
+
+    Attributes:
 '''
 _ABOUT = '''    """Pack `source` into `dataset`; return what was packed, as `toolkit pack --json` prints it.
 
@@ -119,15 +144,23 @@ def _quoted(word: re.Match[str]) -> str:
     return f'"{word[1] or word[2]}"'
 
 
+def keywords() -> str:
+    """Return the module of the options that toolkit.open has for what isn't packed."""
+    options = [option for name, option in options_of(PackJob).items() if name in ONCE]
+    fields = "".join(f"    {option.name}: {option.value.annotation}\n" for option in options)
+    return _KEYWORDS_HEAD + "".join(map(_documentation, options)) + '    """\n\n' + fields
+
+
 def main() -> int:
-    """Write the module, or check it; return the exit code."""
-    new = front()
-    if "--check" in sys.argv[1:]:
-        if new != FRONT.read_text():
-            print(f"{FRONT} is out of date: run python scripts/make_pack.py", file=sys.stderr)
-        return int(new != FRONT.read_text())
-    FRONT.write_text(new)
-    return 0
+    """Write the modules, or check them; return the exit code."""
+    late = 0
+    for path, new in ((FRONT, front()), (KEYWORDS, keywords())):
+        if "--check" not in sys.argv[1:]:
+            path.write_text(new)
+        elif new != path.read_text():
+            print(f"{path} is out of date: run python scripts/make_pack.py", file=sys.stderr)
+            late = 1
+    return late
 
 
 if __name__ == "__main__":

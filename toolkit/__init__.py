@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from toolkit.checks.inspect import inspect
     from toolkit.checks.labels import inspect_labels
     from toolkit.checks.verify import verify
-    from toolkit.loader.api import Dataset, open
+    from toolkit.loader.api import Dataset
     from toolkit.loader.dataset.concat import concat
     from toolkit.loader.loader import Loader
     from toolkit.loader.mix.tokens import TokenMix, mix_tokens
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from toolkit.memory.bytes_column import BytesColumn
     from toolkit.memory.guard import set_memory_guard
     from toolkit.memory.holding import HeldBatch, debug_batches
+    from toolkit.once.front import open
     from toolkit.pack.front import pack
     from toolkit.pack.job import PackResult
     from toolkit.pack.tokens import pack_tokens
@@ -137,7 +138,7 @@ _HOMES = {
     "mixup": "toolkit.pipelines.batch.mix",
     "mixup_or_cutmix": "toolkit.pipelines.batch.mix",
     "normalize_batch": "toolkit.pipelines.batch.normalize",
-    "open": "toolkit.loader.api",
+    "open": "toolkit.once.front",
     "pack": "toolkit.pack.front",
     "pack_tokens": "toolkit.pack.tokens",
     "pad_to_longest": "toolkit.pipelines.batch.pad",

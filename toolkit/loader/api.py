@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from toolkit.loader.tokens.stream import TokenStream
     from toolkit.pipelines.pipeline import Pipeline
 
-__all__ = ["Dataset", "open"]
+__all__ = ["Dataset", "check_columns", "open"]
 
 _PUBLIC = (
     "class_names",
@@ -100,11 +100,7 @@ def open(
         PinMismatchError: No version has the pin, or the manifest was changed after it was packed.
         CorruptTableError, FormatError: A table is damaged, or the dataset is of a newer format.
     """
-    if isinstance(columns, str):
-        name = short(columns, _SHOWN, quoted=True)
-        raise UsageError(f"columns takes a list of names, got the text {name}: columns=[{name}]")
-    if columns is not None and not (isinstance(columns, Collection) and all(isinstance(name, str) for name in columns)):
-        raise UsageError(f"columns takes a list of names, got {short(columns, _SHOWN, quoted=True)}")
+    check_columns(columns)
     if split is not None and not isinstance(split, str):
         raise UsageError(f"split must be a text, got {short(split, _SHOWN, quoted=True)}")
     checks = Verify.named(verify)
@@ -141,6 +137,15 @@ def _opened(version: Version, split: str, columns: Sequence[str] | None, checks:
         readable = (*selected, *derived_columns(version.manifest.derived, opened.schema))
         selected = tuple(c for c in readable if c.name in columns)
     return Dataset(opened, selected, Span(opened.rows, 0, 1), view_hash("split", version.pin, split))
+
+
+def check_columns(columns: object) -> None:
+    """Raise UsageError for what is no list of names, and not None."""
+    if isinstance(columns, str):
+        name = short(columns, _SHOWN, quoted=True)
+        raise UsageError(f"columns takes a list of names, got the text {name}: columns=[{name}]")
+    if columns is not None and not (isinstance(columns, Collection) and all(isinstance(name, str) for name in columns)):
+        raise UsageError(f"columns takes a list of names, got {short(columns, _SHOWN, quoted=True)}")
 
 
 class Dataset(verbs.Dataset):

@@ -25,7 +25,7 @@ from toolkit.sources.make import make_source
 from toolkit.sources.names import printable
 from toolkit.storage.places import real_path
 
-__all__ = ["Prepared", "base_of", "check_base", "make_shaper", "prepare", "with_label_tables"]
+__all__ = ["Prepared", "base_of", "check_base", "make_shaper", "prepare", "shaping_options", "with_label_tables"]
 
 _APPENDED_TO = "appended to"
 
@@ -87,7 +87,7 @@ def prepare(
         raise UsageError(f"these columns can't be packed: {fault}")
     if base is not None:
         base.check_schema(schema)
-    options = _shaping_options(job, survey, kind)
+    options = shaping_options(job, survey, kind)
     return Prepared(
         base=base,
         rows=shaper,
@@ -173,7 +173,7 @@ def _schema(columns: tuple[Column, ...], survey: Survey, derived: tuple[Derived,
     return arrow_schema(columns, survey.types, survey.classes, derived)
 
 
-def _shaping_options(job: PackJob, survey: Survey, kind: str | None) -> dict[str, object]:
+def shaping_options(job: PackJob, survey: Survey, kind: str | None) -> dict[str, object]:
     """Return the options that shape samples and shards; where things lie and how many worked on it do not.
 
     Nor do verify_images, max_pixels and max_value_bytes: they decide what is rejected, and what is left is the same.

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from toolkit.escapes import json_text, plain
+from toolkit.format.tables import sha256
 from toolkit.pack.job import PackJob
 from toolkit.pack.places import Places
 from toolkit.pack.versions import versions
@@ -18,7 +19,7 @@ from toolkit.sources.base import Survey
 from toolkit.sources.names import printable
 from toolkit.sources.reject import Reject
 
-__all__ = ["provenance", "rejects_jsonl", "rejects_text"]
+__all__ = ["listing_hash", "provenance", "rejects_jsonl", "rejects_text"]
 
 _SHOWN_REJECTS = 5
 
@@ -44,6 +45,13 @@ def _name(reject: Reject) -> str:
     return reject.key if is_path else f"{reject.key} ({reject.source})"
 
 
+def listing_hash(survey: Survey) -> str:
+    """Return what changes with any file of an input, or any size or time: a hash of its slices as they were listed."""
+    listed = [(part.split, part.number, part.samples, part.bytes, repr(part.payload)) for part in survey.slices]
+    names = sorted((column, tuple(classes)) for column, classes in survey.classes.items())
+    return sha256(repr((survey.splits, listed, names)).encode())
+
+
 def provenance(job: PackJob, survey: Survey, seconds: float, *, renamed: int) -> bytes:
     """Return JSON that says with what, from what and when the version was packed."""
     places = Places(job.read_places)
@@ -60,5 +68,6 @@ def provenance(job: PackJob, survey: Survey, seconds: float, *, renamed: int) ->
         "left_out": list(survey.left_out),
         "skipped_names": dict(survey.skipped_names),
         "renamed": renamed,
+        "listing": listing_hash(survey),
     }
     return json_text(facts, indent=1).encode() + b"\n"
