@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from toolkit.memory.holding import HeldBatch, debug_batches
     from toolkit.once.front import open
     from toolkit.pack.front import pack
+    from toolkit.pack.index.front import index
     from toolkit.pack.job import PackResult
     from toolkit.pack.tokens import pack_tokens
     from toolkit.pack.writer.merge import merge_parts
@@ -82,6 +83,7 @@ __all__ = [
     "from_torchvision",
     "gc",
     "head",
+    "index",
     "inspect",
     "inspect_labels",
     "label_smoothing",
@@ -130,6 +132,7 @@ _HOMES = {
     "from_torchvision": "toolkit.pipelines.translated.torchvision",
     "gc": "toolkit.checks.gc",
     "head": "toolkit.checks.head",
+    "index": "toolkit.pack.index.front",
     "inspect": "toolkit.checks.inspect",
     "inspect_labels": "toolkit.checks.labels",
     "label_smoothing": "toolkit.pipelines.batch.label_smoothing",

@@ -16,7 +16,7 @@ from toolkit.cli.output import Mode
 from toolkit.errors import UsageError
 from toolkit.options.option import Option, options_of
 from toolkit.options.values import Flag, Text
-from toolkit.pack.job import PackJob
+from toolkit.pack.index.job import IndexJob
 
 if TYPE_CHECKING:
     from toolkit.options.load import Setting
@@ -29,7 +29,7 @@ _SET = "toolkit.set"  # in a context's meta: the keys that --set gave
 
 def keys_of(command: Any) -> dict[str, Option]:
     """Return the keys of a command's config: its declared options, its arguments and its other flags, by name."""
-    declared = options_of(PackJob)
+    declared = options_of(IndexJob)  # which has a pack's as well
     return {key: declared.get(key) or _own(key, param) for key, param in _params(command).items()}
 
 

@@ -12,7 +12,17 @@ from typing import Annotated, Any
 import typer
 from typer.main import get_command
 
-from toolkit.cli import cmd_bench, cmd_config, cmd_doctor, cmd_gc, cmd_head, cmd_inspect, cmd_pack, cmd_verify
+from toolkit.cli import (
+    cmd_bench,
+    cmd_config,
+    cmd_doctor,
+    cmd_gc,
+    cmd_head,
+    cmd_index,
+    cmd_inspect,
+    cmd_pack,
+    cmd_verify,
+)
 from toolkit.cli.flags import envvar
 from toolkit.cli.options import DebugOption
 from toolkit.cli.output import EXIT_CLOSED_PIPE, Mode, print_line, print_text, report_error, silence_stdout, warn
@@ -29,6 +39,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("pack", cls=cmd_pack.PackCommand)(cmd_pack.pack)
+app.command("index", cls=cmd_index.IndexCommand)(cmd_index.index)
 app.command("inspect")(cmd_inspect.inspect)
 app.command("head")(cmd_head.head)
 app.command("verify")(cmd_verify.verify)

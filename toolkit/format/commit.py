@@ -6,7 +6,7 @@ Order: shards (temporary name, fsync, rename), tables, manifests/<pin>.json, the
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -16,6 +16,8 @@ from toolkit.format.names import DROPPED_JOURNAL, DROPPED_PARTS, FOLDERS, LOCK, 
 from toolkit.format.pin import JOURNAL, MANIFEST, MANIFESTS, REPORTS, SHARDS, TABLES
 from toolkit.format.shard import ShardRecord
 from toolkit.format.tables import encode_shard_table, sha256
+from toolkit.format.unhashed import stat_path
+from toolkit.storage.roots import ROOTS_FILE, write_roots
 from toolkit.storage.store import TEMPORARY_PREFIX, Entry, NewObject, NoObjectError, WritableStore
 
 __all__ = ["Transaction", "locked", "remove_temporaries"]
@@ -92,9 +94,24 @@ class Transaction:
         shard.publish(inside)
         return inside
 
+    def write_stats(self, shard: str, data: bytes) -> None:
+        """Write what lies beside the shard that is going to have that name: before it, so that none is without."""
+        self.store.write(stat_path(f"{SHARDS}/{shard}"), data)
+
+    def write_roots(self, roots: Mapping[str, str]) -> bool:
+        """Write where the roots of references lie, before commit(): a version without them can't be read.
+
+        Returns whether this user may follow them without naming them.
+        """
+        if self.store.info(ROOTS_FILE) is None:
+            self._published.append(ROOTS_FILE)
+        return write_roots(self.store, roots)
+
     def take_shard(self, staged: str) -> str:
         """Move a finished shard to its place from where it was staged; return its path inside the dataset."""
         inside = f"{SHARDS}/{staged.rpartition('/')[2]}"
+        if self.store.info(stat_path(staged)) is not None:
+            self.store.move(stat_path(staged), stat_path(inside))
         self.store.move(staged, inside)
         return inside
 

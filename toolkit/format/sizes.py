@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from toolkit.format.arrays import value_offsets
 from toolkit.format.compact import compact_batch
 from toolkit.format.layout import takes_bytes
+from toolkit.format.schema import DIGEST
 
 __all__ = ["MOST_EMPTY_ITEMS", "empty_items", "padding_bytes", "row_bytes"]
 
@@ -22,8 +23,9 @@ _FIXED_BYTES = 24  # the digest, and a row's share of padding
 def row_bytes(batch: pa.RecordBatch) -> NDArray[np.int64]:
     """Return an upper bound for each row: its values, offsets, validity. Depends on the row alone."""
     total = np.full(batch.num_rows, _FIXED_BYTES, np.int64)
-    for array in compact_batch(batch).columns:
-        total += _value_bytes(array)
+    compact = compact_batch(batch)
+    for name, array in zip(compact.schema.names, compact.columns, strict=True):
+        total += 0 if name == DIGEST else _value_bytes(array)
     return total
 
 

@@ -15,12 +15,19 @@ from toolkit.format.layout import batch_shape, column_layouts
 from toolkit.format.manifest import LabelCounts, Split, unknown_part
 from toolkit.format.pin import read_manifest, resolve
 from toolkit.format.reader import ShardReader, read_failure
+from toolkit.format.references import REFERENCES, UNHASHED
 from toolkit.format.schema import KEY, Column, Derived, Kind, TokenEncoding, derived_of
 from toolkit.format.values import DamagedValueError, read_rows
 from toolkit.sources.base import Survey
 from toolkit.storage.scratch import written
 
 __all__ = ["Base"]
+
+_FEATURES_TEXT = {  # unhashed or not, with references or without: what it does, and what to append with
+    (False, False): ("holds its values itself", "append with toolkit pack"),
+    (False, True): ("refers to its values, with their sums", "append with toolkit index --trust hash"),
+    (True, True): ("refers to its values, and has no sums of them", "append with toolkit index --trust stat"),
+}
 
 
 class Base:
@@ -46,6 +53,19 @@ class Base:
         for split in self.manifest.splits:
             read_index(self._version, split).read_all()  # what can't be read is told before anything is packed
         self.classes = read_classes(self._version)
+
+    def check_requires(self, requires: Sequence[str]) -> None:
+        """Raise UsageError when what would come stands otherwise for its values than what is there."""
+        mine, theirs = (
+            _FEATURES_TEXT[UNHASHED in one, REFERENCES in one] for one in (self.manifest.requires, requires)
+        )
+        if mine != theirs:
+            raise UsageError(f"the dataset {mine[0]}, and what would be appended {theirs[0]}: {mine[1]}")
+
+    @property
+    def folder(self) -> str:
+        """The dataset's folder."""
+        return self._version.root
 
     def joined_classes(self, survey: Survey, *, extend: bool) -> Mapping[str, tuple[str, ...]]:
         """Return the class names of both: every id stays, new names go behind.

@@ -28,7 +28,7 @@ def assemble(job: PackJob, prepared: Prepared, results: Sequence[SliceResult], t
     }
     return Manifest(
         format=FORMAT_VERSION,
-        requires=(),
+        requires=prepared.requires,
         columns=prepared.columns,
         derived=prepared.derived,
         schema=transaction.add_table(encode_schema_table(prepared.schema)),

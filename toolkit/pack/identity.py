@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from toolkit.options.option import echo, options_of
+from toolkit.options.option import echo
 from toolkit.pack.job import PackJob
 from toolkit.sources.names import printable
 from toolkit.sources.options import InputOptions
@@ -14,7 +14,8 @@ __all__ = ["job_options", "journal_options", "shaping_options"]
 
 def job_options(job: PackJob) -> dict[str, object]:
     """Return all options of a job, and its inputs, for JSON."""
-    return {"source": job.source, "more_sources": list(job.more_sources), **echo(job)}
+    options = {name: value for name, value in echo(job).items() if name in job.declared()}
+    return {"source": job.source, "more_sources": list(job.more_sources), **options}
 
 
 def shaping_options() -> frozenset[str]:
@@ -30,7 +31,7 @@ def journal_options(job: PackJob, found: Mapping[str, object]) -> dict[str, obje
     These are the options that are declared so, and of what shapes the samples as it was `found` the rest: the kind of
     source, which fields became which columns, or which id ends a text.
     """
-    declared = {name: one for name, one in options_of(PackJob).items() if one.in_journal}
+    declared = {name: one for name, one in job.declared().items() if one.in_journal}
     words = {word for name, one in declared.items() for word in (name, one.in_manifest)}
     given = echo(job)
     return {

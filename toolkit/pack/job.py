@@ -11,8 +11,9 @@ from toolkit.errors import UsageError
 from toolkit.format.encodings import ENCODING_PATTERN, KEEP, ImageEncoding
 from toolkit.memory.sizes import size_text
 from toolkit.options.compound import Pairs
-from toolkit.options.option import option
+from toolkit.options.option import Option, option, options_of
 from toolkit.options.values import COUNT, SHARE, SIZE, Choice, Flag, Form, Text, Whole
+from toolkit.pack.index.trust import Trust
 from toolkit.pipelines.image.formats import DEFAULT_MAX_PIXELS
 from toolkit.sources.classes import check_class_names
 from toolkit.sources.kind_option import KindOfSource
@@ -186,6 +187,16 @@ class PackJob(InputOptions):
             if not self.root:
                 raise UsageError("root is empty: give a folder, or leave --root out")
             object.__setattr__(self, "root", local_path(self.root, _INSTEAD["root"]))
+
+    @classmethod
+    def declared(cls) -> Mapping[str, Option]:
+        """Return the options that such a job has, by name."""
+        return options_of(PackJob)
+
+    @property
+    def in_place(self) -> Trust | None:
+        """What stands for the values that stay where they are; None: all are packed."""
+        return None
 
     @property
     def source_options(self) -> SourceOptions:

@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence, Set
-from typing import Any
+from typing import Any, TypeVar
 
 from toolkit.errors import UsageError
 from toolkit.format.encodings import KEEP
-from toolkit.options.option import options_of
 from toolkit.options.value_type import expected
 from toolkit.pack.job import PackJob
 from toolkit.sources.registry import named
 
-__all__ = ["make_job", "paths_of"]
+__all__ = ["job_of", "make_job", "paths_of"]
+
+Job = TypeVar("Job", bound=PackJob)
 
 
 def make_job(paths: Sequence[str], values: Mapping[str, Any], *, reads: bool = True) -> PackJob:
+    """Return the job of a pack, as job_of() does."""
+    return job_of(PackJob, paths, values, reads=reads)
+
+
+def job_of(of: type[Job], paths: Sequence[str], values: Mapping[str, Any], *, reads: bool = True) -> Job:
     """Return the job of these options; whatever is refused of options alone is refused here.
 
     Args:
+        of: A pack's job, or an index's.
         paths: The inputs, and behind them the dataset.
         values: Options by name, each as its type's read() gives it; None is as if it weren't given. Other names are
             ignored: a command has parameters besides.
@@ -30,13 +37,13 @@ def make_job(paths: Sequence[str], values: Mapping[str, Any], *, reads: bool = T
         UsageError: Options contradict each other, or mean nothing for the kind of source.
         NotFoundError: There is no such file.
     """
-    options = options_of(PackJob)
+    options = of.declared()
     given = {
         name: options[name].value.load(value, reads=reads)
         for name, value in values.items()
         if name in options and value is not None
     }
-    job = PackJob(source=paths[0], more_sources=tuple(paths[1:-1]), dataset=paths[-1], **given)
+    job = of(source=paths[0], more_sources=tuple(paths[1:-1]), dataset=paths[-1], **given)
     # Without a kind, what some kind takes will do; a pack asks again for the kind that it finds.
     if not reads or job.source_kind is not None:
         # Late: it imports pyarrow, which `toolkit --help` does without.

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from toolkit.errors import RejectsError, SourceError
 from toolkit.format.commit import Transaction
 from toolkit.pack.conflicts import KeyConflicts
+from toolkit.pack.derive import AsTheyAre
 from toolkit.pack.executor import run_in_order
 from toolkit.pack.job import KeyConflict, PackJob
 from toolkit.pack.journal import Journal, SliceResult
@@ -66,7 +67,7 @@ def pack_all(
         stage = Stage(transaction.store) if prepared.two_passes else None
         first = journal if stage is None else stage.journal
         packer = SlicePacker(
-            prepared.rows, prepared.schema, stage or transaction, first, job.shard_size, prepared.deriver
+            prepared.rows, prepared.schema, stage or transaction, first, job.shard_size, prepared.finisher
         )
         results, resumed = _pack_slices(job, packer, survey, first.finished() if stage else finished, progress)
     except BaseException as error:
@@ -151,9 +152,13 @@ def _second_pass(
     """Return what brings the staged rows to the dataset, and the survey that has its slices."""
     if job.shuffle_seed is None or prepared.survey.shuffled:
         return Publisher(results, stage, transaction, journal), prepared.survey
-    rows = ShuffledRows(prepared.survey, results, stage, seed=job.shuffle_seed, slice_bytes=job.shard_size)
+    refers = job.in_place is not None
+    rows = ShuffledRows(
+        prepared.survey, results, stage, seed=job.shuffle_seed, slice_bytes=job.shard_size, refers=refers
+    )
     # Not shaped again: what is staged is as it is stored.
-    packer = SlicePacker(rows, prepared.schema, transaction, journal, job.shard_size, prepared.deriver)
+    finisher = AsTheyAre() if refers else prepared.deriver
+    packer = SlicePacker(rows, prepared.schema, transaction, journal, job.shard_size, finisher)
     return packer, rows.survey
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from toolkit.sources.names import printable
 from toolkit.storage.places import is_there, real_path
 
-__all__ = ["Places"]
+__all__ = ["Places", "fixed_head"]
 
 _PATTERN = frozenset("*?[{")
 
@@ -21,7 +21,7 @@ class Places:
         """`sources`: the inputs as they were given: folders, files, glob patterns, brace lists."""
         names: dict[str, str] = {}
         for given in sources:
-            root = _root(given)
+            root = fixed_head(given)
             for form in (given, root, os.path.normpath(root), os.path.abspath(root), real_path(root)):
                 name = os.path.basename(os.path.abspath(form))
                 if form.rstrip("/") not in ("", ".", ".."):
@@ -41,7 +41,7 @@ class Places:
         return shortened.rpartition("/")[2] if shortened.startswith("/") else shortened
 
 
-def _root(given: str) -> str:
+def fixed_head(given: str) -> str:
     """Return the part of an input that isn't a pattern."""
     if is_there(given):
         return given

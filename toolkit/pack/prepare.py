@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -9,12 +10,17 @@ import pyarrow as pa
 
 from toolkit.errors import NotFoundError, UsageError
 from toolkit.format.contract import columns_fault, schema_fault
+from toolkit.format.references import REFERENCES, UNHASHED
 from toolkit.format.schema import Column, Derived, arrow_schema, derived_of
 from toolkit.format.tables import encode_label_table, sha256
 from toolkit.pack.append import Base
 from toolkit.pack.committed import Committed
-from toolkit.pack.derive import Deriver
+from toolkit.pack.derive import Deriver, Finisher
 from toolkit.pack.identity import journal_options
+from toolkit.pack.index.indexer import Indexer
+from toolkit.pack.index.locate import Roots
+from toolkit.pack.index.roots import ROOT_NAMES, joined_roots, root_names, roots_of
+from toolkit.pack.index.trust import Trust
 from toolkit.pack.job import KeyConflict, OnExisting, PackJob
 from toolkit.pack.journal import Journal
 from toolkit.pack.shape import Shaper
@@ -25,7 +31,16 @@ from toolkit.sources.make import make_source
 from toolkit.sources.names import printable
 from toolkit.storage.places import real_path
 
-__all__ = ["Prepared", "base_of", "check_base", "make_shaper", "prepare", "shaping_options", "with_label_tables"]
+__all__ = [
+    "Prepared",
+    "base_of",
+    "check_base",
+    "make_rows",
+    "make_shaper",
+    "prepare",
+    "shaping_options",
+    "with_label_tables",
+]
 
 _APPENDED_TO = "appended to"
 
@@ -43,6 +58,8 @@ class Prepared:
         options: The options that shape samples and shards, for the manifest.
         asked: What the journal knows the pack by.
         two_passes: All samples must be known before a shard has its place.
+        requires: The features that a reader must know.
+        roots: Where the roots of references lie, by name; None where there are no references.
     """
 
     base: Base | None
@@ -53,11 +70,18 @@ class Prepared:
     options: dict[str, object]
     asked: dict[str, object]
     two_passes: bool
+    requires: tuple[str, ...] = ()
+    roots: Mapping[str, str] | None = None
 
     @property
     def deriver(self) -> Deriver:
         """What makes the derived columns."""
         return Deriver(self.columns, self.derived)
+
+    @property
+    def finisher(self) -> Finisher:
+        """What makes the rows what their shards hold."""
+        return self.rows if isinstance(self.rows, Indexer) else self.deriver
 
     @property
     def survey(self) -> Survey:
@@ -77,20 +101,26 @@ def prepare(
         SourceError, UsageError: The input can't be packed.
     """
     base = base_of(job, journal, committed)
-    kind, shaper = _surveyed(job, base, source)
-    survey = shaper.survey
+    requires = _required(job.in_place)
+    if base is not None:
+        base.check_requires(requires)
+    roots = None if job.in_place is None else roots_of(job.sources, base)
+    kind, rows = _surveyed(job, base, source, roots)
+    survey = rows.survey
     columns = with_label_tables(survey)
     derived = derived_of(columns)
-    schema = _schema(columns, survey, derived)
-    fault = columns_fault(columns, derived) or schema_fault(schema, columns, derived)
+    schema = _schema(columns, survey, derived, hashed=UNHASHED not in requires)
+    fault = columns_fault(columns, derived, requires) or schema_fault(schema, columns, derived, requires)
     if fault is not None:
         raise UsageError(f"these columns can't be packed: {fault}")
     if base is not None:
         base.check_schema(schema)
     options = shaping_options(job, survey, kind)
+    if roots is not None:
+        options[ROOT_NAMES] = root_names(base, roots)
     return Prepared(
         base=base,
-        rows=shaper,
+        rows=rows,
         columns=columns,
         derived=derived,
         schema=schema,
@@ -102,6 +132,8 @@ def prepare(
             "versions": versions(job),
         },
         two_passes=job.key_conflict is KeyConflict.SUFFIX or (job.shuffle_seed is not None and not survey.shuffled),
+        requires=requires,
+        roots=None if roots is None else joined_roots(base, roots),
     )
 
 
@@ -110,9 +142,12 @@ def check_base(job: PackJob, journal: Journal, committed: Committed | None) -> N
     base_of(job, journal, committed)
 
 
-def make_shaper(job: PackJob, source: Source) -> Shaper:
-    """Survey a source; return its rows as they are to be packed."""
-    return Shaper(source, source.survey(), job.verify_images, job.image_encoding, job.short_side, job.max_pixels)
+def make_rows(job: PackJob, source: Source, roots: Roots | None = None) -> Shaper | Indexer:
+    """Survey a source; return its rows as they are to be packed. `roots` are those of an index."""
+    shaper = Shaper(source, source.survey(), job.verify_images, job.image_encoding, job.short_side, job.max_pixels)
+    if job.in_place is None:
+        return shaper
+    return Indexer(shaper, job.in_place, roots or Roots(job.sources, {}))
 
 
 def base_of(job: PackJob, journal: Journal, committed: Committed | None) -> Base | None:
@@ -136,7 +171,19 @@ def base_of(job: PackJob, journal: Journal, committed: Committed | None) -> Base
             return None
 
 
-def _surveyed(job: PackJob, base: Base | None, given: Source | None) -> tuple[str | None, Shaper]:
+def _required(trust: Trust | None) -> tuple[str, ...]:
+    match trust:
+        case None:
+            return ()
+        case Trust.HASH:
+            return (REFERENCES,)
+        case Trust.STAT:
+            return (REFERENCES, UNHASHED)
+
+
+def _surveyed(
+    job: PackJob, base: Base | None, given: Source | None, roots: Roots | None
+) -> tuple[str | None, Shaper | Indexer]:
     """Survey the source; for an append with the class names of the dataset, so that no id moves.
 
     Returns the kind as well, None for a source that was given.
@@ -145,15 +192,15 @@ def _surveyed(job: PackJob, base: Base | None, given: Source | None) -> tuple[st
     kind, source = None, given
     if source is None:
         kind, source = make_source(job.source_kind, options)
-    shaper = make_shaper(job, source)
+    rows = make_rows(job, source, roots)
     if base is not None:
-        base.check_columns(shaper.survey)
-        joined = base.joined_classes(shaper.survey, extend=job.extend_classes)
-        if joined != shaper.survey.classes:
+        base.check_columns(rows.survey)
+        joined = base.joined_classes(rows.survey, extend=job.extend_classes)
+        if joined != rows.survey.classes:
             _, source = make_source(kind, replace(options, classes=next(iter(joined.values()))))
-            shaper = make_shaper(job, source)
-            base.check_classes(shaper.survey, joined)
-    return kind, shaper
+            rows = make_rows(job, source, roots)
+            base.check_classes(rows.survey, joined)
+    return kind, rows
 
 
 def with_label_tables(survey: Survey) -> tuple[Column, ...]:
@@ -166,11 +213,11 @@ def with_label_tables(survey: Survey) -> tuple[Column, ...]:
     )
 
 
-def _schema(columns: tuple[Column, ...], survey: Survey, derived: tuple[Derived, ...]) -> pa.Schema:
+def _schema(columns: tuple[Column, ...], survey: Survey, derived: tuple[Derived, ...], *, hashed: bool) -> pa.Schema:
     if survey.open_classes:
         columns = tuple(msgspec.structs.replace(column, label_table=None) for column in columns)
-        return arrow_schema(columns, survey.types, {}, derived)
-    return arrow_schema(columns, survey.types, survey.classes, derived)
+        return arrow_schema(columns, survey.types, {}, derived, hashed=hashed)
+    return arrow_schema(columns, survey.types, survey.classes, derived, hashed=hashed)
 
 
 def shaping_options(job: PackJob, survey: Survey, kind: str | None) -> dict[str, object]:

@@ -20,7 +20,7 @@ from toolkit.pack.job import OnExisting, PackJob, PackPlan, PackResult, PlannedS
 from toolkit.pack.journal import Journal
 from toolkit.pack.note import CommitNote
 from toolkit.pack.passes import Packed, Progress, pack_all
-from toolkit.pack.prepare import Prepared, check_base, make_shaper, prepare
+from toolkit.pack.prepare import Prepared, check_base, make_rows, prepare
 from toolkit.pack.report import provenance, rejects_jsonl
 from toolkit.sources.base import Slice, Source, Survey
 from toolkit.sources.make import make_source
@@ -38,7 +38,7 @@ def plan(job: PackJob) -> PackPlan:
     store = LocalStore(job.dataset)
     check_base(job, Journal(store), CommitNote(store).current())
     kind, source = make_source(job.source_kind, job.source_options)
-    survey = make_shaper(job, source).survey
+    survey = make_rows(job, source).survey
     return PackPlan(
         source_kind=kind,
         splits={name: _planned([part for part in survey.slices if part.split == name]) for name in survey.splits},
@@ -174,6 +174,8 @@ def finish(
     pin = encode_manifest(manifest)[1]
     note.write(job, prepared, pin, added=packed.rows, renamed=packed.renamed, rejected=len(packed.rejects))
     report = provenance(job, prepared.survey, time.monotonic() - started, renamed=packed.renamed)
+    if prepared.roots is not None:
+        transaction.write_roots(prepared.roots)
     transaction.commit(manifest, {"rejects.jsonl": rejects_jsonl(packed.rejects, job), "provenance.json": report})
     seconds = time.monotonic() - started
     return _result(job, prepared.survey, packed, manifest, pin, seconds)

@@ -10,6 +10,7 @@ import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
 import pyarrow as pa
 
 from toolkit.errors import UsageError
@@ -66,7 +67,11 @@ class Shaper:
     def rows(self, part: Slice) -> Iterator[Rows]:
         """Yield the rows of a slice in pieces of a few MiB; values that can't be decoded become rejects."""
         for rows in self._source.read(self._source_survey, part):
-            yield from self.shaped(rows, functools.partial(self._source.place, part))
+            yield from self.shaped(rows, functools.partial(self.place, part))
+
+    def place(self, part: Slice, key: str) -> str:
+        """Return the path of the file that a sample of the slice comes from, for a reject."""
+        return self._source.place(part, key)
 
     def shaped(self, rows: Rows, place: Callable[[str], str]) -> Iterator[Rows]:
         """Yield rows with their media shaped; `place` says where the sample of a key stands. For any thread.
@@ -83,7 +88,7 @@ class Shaper:
             (name, encoder, pc.struct_field(batch.column(name), payload))  # with the struct's nulls
             for name, (payload, encoder) in self._columns.items()
         ]
-        piece = _Piece(batch, {name: encoder for name, (_, encoder) in self._columns.items()})
+        piece = _Piece(rows, {name: encoder for name, (_, encoder) in self._columns.items()})
         rejects = list(rows.rejects)
         for row in range(batch.num_rows):
             try:
@@ -93,8 +98,8 @@ class Shaper:
                 rejects.append(Reject(place(key), key, str(fault)))
             # A few MiB of source files can be very many pixels: hand on what there is.
             if piece.nbytes >= PIECE_BYTES:
-                yield Rows(piece.take(), (), 0)
-        yield Rows(piece.take(), tuple(rejects), rows.read_bytes)
+                yield piece.take((), 0)
+        yield piece.take(tuple(rejects), rows.read_bytes)
 
 
 def _made(encoder: Encoder, value: pa.BinaryScalar, column: str) -> Made | None:
@@ -109,8 +114,9 @@ def _made(encoder: Encoder, value: pa.BinaryScalar, column: str) -> Made | None:
 class _Piece:
     """Rows of a batch that are kept, with what their media came to."""
 
-    def __init__(self, batch: pa.RecordBatch, encoders: Mapping[str, Encoder]) -> None:
-        self._batch = batch
+    def __init__(self, rows: Rows, encoders: Mapping[str, Encoder]) -> None:
+        self._batch = rows.batch
+        self._places = rows.places
         self._encoders = encoders
         self._begin()
 
@@ -121,15 +127,18 @@ class _Piece:
             made.append(value)
             self.nbytes += 0 if value is None else value.nbytes
 
-    def take(self) -> pa.RecordBatch:
-        """Return the rows kept since the last call."""
+    def take(self, rejects: tuple[Reject, ...], read_bytes: int) -> Rows:
+        """Return the rows kept since the last call, with what else is to be said of them."""
         arrays = {}
         for name, array in zip(self._batch.schema.names, self._batch.columns, strict=True):
             kept = _picked(array, self._rows)
             encoder = self._encoders.get(name)
             arrays[name] = kept if encoder is None else encoder.array(self._made[name], kept)
+        kept_rows = np.array(self._rows, np.int64)
+        places = {name: one.picked(kept_rows) for name, one in self._places.items()}
         self._begin()
-        return pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
+        batch = pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
+        return Rows(batch, rejects, read_bytes, places)
 
     def _begin(self) -> None:
         self._rows: list[int] = []

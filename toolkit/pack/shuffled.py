@@ -5,11 +5,13 @@ Only sizes are kept for each row, in a file; which row comes at a place is arith
 
 from __future__ import annotations
 
+import hashlib
 import mmap
 import os
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import NoReturn
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +22,8 @@ from toolkit.format.digest import sample_digests
 from toolkit.format.schema import DIGEST, DIGEST_BYTES, KEY, is_own_name
 from toolkit.format.sizes import row_bytes
 from toolkit.format.tables import sha256
+from toolkit.format.unhashed import stat_path
+from toolkit.pack.derive import STATS
 from toolkit.pack.journal import SliceResult
 from toolkit.pack.stage import Stage
 from toolkit.sources.base import Rows, Slice, Survey
@@ -56,13 +60,20 @@ class ShuffledRows:
     """
 
     def __init__(
-        self, survey: Survey, results: Sequence[SliceResult], stage: Stage, *, seed: int, slice_bytes: int
+        self,
+        survey: Survey,
+        results: Sequence[SliceResult],
+        stage: Stage,
+        *,
+        seed: int,
+        slice_bytes: int,
+        refers: bool = False,
     ) -> None:
-        """`survey` and `results` are those of the first pass."""
+        """`survey` and `results` are those of the first pass; `refers`: its rows are references, and finished."""
         self._seed = seed
         self._slice_bytes = slice_bytes
         self._splits = {
-            name: _StagedSplit(name, [result for result in results if result.split == name], stage)
+            name: _StagedSplit(name, [result for result in results if result.split == name], stage, refers)
             for name in survey.splits
         }
         slices = tuple(part for name, split in self._splits.items() for part in self._cut(name, split))
@@ -113,8 +124,10 @@ class _StagedSplit:
         digest: A hash that changes with any of them.
     """
 
-    def __init__(self, name: str, results: Sequence[SliceResult], stage: Stage) -> None:
+    def __init__(self, name: str, results: Sequence[SliceResult], stage: Stage, refers: bool) -> None:
         self._names: list[str] = []
+        self._refers = refers
+        self._sums: dict[str, bytes] = {}  # of files that are still to be checked as a whole
         self._store = stage.journal.store
         self._damaged: set[str] = set()  # files that were removed, because their bytes had changed
         self._lock = threading.Lock()
@@ -122,6 +135,8 @@ class _StagedSplit:
         for record in (record for result in results for record in result.records):
             places += [(len(self._names), number, batch.rows) for number, batch in enumerate(record.batches)]
             self._names.append(stage.journal.shard_name(record))
+            if refers:
+                self._sums[self._names[-1]] = record.sha256
         self._batches = np.array(places, np.int64).reshape(-1, 3)
         self._ends = np.cumsum(self._batches[:, 2])
         self.rows = int(self._ends[-1]) if len(self._ends) else 0
@@ -145,6 +160,10 @@ class _StagedSplit:
             within = ascending[start:stop] - (int(self._ends[batch]) - int(self._batches[batch, 2]))
             file = self._file(batch, files)
             piece = file.batch(int(self._batches[batch, 1])).take(pa.array(within))
+            if self._refers:
+                pieces.append(self._with_stats(batch, piece, within))
+                file.let_go()
+                continue
             file.let_go()
             self._check(batch, piece)
             # Derived columns are in no digest: nobody could tell whether the disk changed them.
@@ -174,20 +193,47 @@ class _StagedSplit:
                 files.pop(next(iter(files)))
             try:
                 files[name] = _StagedFile(local_path_of(self._store, name))
+                self._check_whole(name, files[name])
             except StorageError:
                 if name in self._damaged:  # another thread found that, and removed it
                     raise self._fault(name) from None
                 raise
         return files[name]
 
+    def _with_stats(self, batch: int, rows: pa.RecordBatch, within: _Numbers) -> pa.RecordBatch:
+        """Return rows with what lies beside their file, if anything does."""
+        name = stat_path(self._names[int(self._batches[batch, 0])])
+        info = self._store.info(name)
+        if info is None or not info.bytes:
+            return rows
+        first = int(np.searchsorted(self._batches[:, 0], self._batches[batch, 0]))  # of the file's record batches
+        width = info.bytes // int(self._batches[self._batches[:, 0] == self._batches[batch, 0], 2].sum())
+        numbers = within + int(self._batches[first:batch, 2].sum())
+        stats = np.frombuffer(map_file(local_path_of(self._store, name)), np.uint8).reshape(-1, width)[numbers]
+        column = pa.Array.from_buffers(pa.binary(width), len(numbers), [None, pa.py_buffer(stats)])
+        return pa.RecordBatch.from_arrays([*rows.columns, column], names=[*rows.schema.names, STATS])
+
     def _check(self, batch: int, rows: pa.RecordBatch) -> None:
         if not pa.array(sample_digests(rows), pa.binary(DIGEST_BYTES)).equals(rows.column(DIGEST)):
-            name = self._names[int(self._batches[batch, 0])]
-            with self._lock:
-                if name not in self._damaged:
-                    self._damaged.add(name)
-                    self._store.delete([name])
-            raise self._fault(name)
+            self._refuse(self._names[int(self._batches[batch, 0])])
+
+    def _check_whole(self, name: str, file: _StagedFile) -> None:
+        """Check a file by its hash, once: the digests of references aren't of what is staged."""
+        with self._lock:
+            digest = self._sums.get(name)
+        if digest is None:
+            return
+        if file.sha256() != digest:
+            self._refuse(name)
+        with self._lock:
+            self._sums.pop(name, None)
+
+    def _refuse(self, name: str) -> NoReturn:
+        with self._lock:
+            if name not in self._damaged:
+                self._damaged.add(name)
+                self._store.delete([name])
+        raise self._fault(name)
 
     def _fault(self, name: str) -> StorageError:
         return StorageError(
@@ -207,6 +253,12 @@ class _StagedFile:
     def batch(self, number: int) -> pa.RecordBatch:
         """Return a record batch that lies in the map."""
         return self._reader.get_batch(number)
+
+    def sha256(self) -> bytes:
+        """Return the hash of the whole file."""
+        found = hashlib.sha256(self._map).digest()
+        self.let_go()
+        return found
 
     def let_go(self) -> None:
         """Give the touched pages back; they stay in the page cache."""

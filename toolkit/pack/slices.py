@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,7 +20,7 @@ from toolkit.format.schema import KEY
 from toolkit.format.shard import ShardRecord, ShardWriter
 from toolkit.format.sizes import row_bytes
 from toolkit.format.tables import encode_schema_table, sha256
-from toolkit.pack.derive import Deriver
+from toolkit.pack.derive import STATS, Finisher
 from toolkit.pack.journal import Journal, SliceResult
 from toolkit.pack.renames import Renames
 from toolkit.sources.base import Rows, Slice, Survey
@@ -53,6 +54,9 @@ class ShardFolder(Protocol):
     def publish_shard(self, shard: NewObject, name: str) -> str:
         """Give a finished shard its name; return its path inside the dataset."""
 
+    def write_stats(self, shard: str, data: bytes) -> None:
+        """Write what lies beside the shard that is going to have that name."""
+
     def sync_shards(self) -> None:
         """Make the names of the shards durable."""
 
@@ -78,10 +82,10 @@ class SlicePacker:
         folder: ShardFolder,
         journal: Journal,
         shard_bytes: int,
-        deriver: Deriver,
+        finisher: Finisher,
     ) -> None:
         self._source = source
-        self._deriver = deriver
+        self._finisher = finisher
         self._schema = schema
         self._schema_hash = sha256(encode_schema_table(schema))
         self._folder = folder
@@ -110,7 +114,8 @@ class SlicePacker:
             for rows in self._source.rows(part):
                 if self.cancelled.is_set():
                     raise Cancelled
-                open_slice.add(self._deriver.added(rows.batch), rows.rejects)
+                finish = functools.partial(self._finisher.finished, places=rows.places)
+                open_slice.add(rows.batch, rows.rejects, finish=finish)
                 self.on_read(rows.batch.num_rows + len(rows.rejects), rows.read_bytes)
             return open_slice.finish(part)
 
@@ -155,15 +160,28 @@ class OpenSlice:
     ) -> None:
         self.abort()
 
-    def add(self, rows: pa.RecordBatch, rejects: Sequence[Reject] = (), sizes: NDArray[np.int64] | None = None) -> None:
-        """Add rows, with their derived columns, and samples that were left out. `sizes`: row_bytes(rows), if known.
+    def add(
+        self,
+        rows: pa.RecordBatch,
+        rejects: Sequence[Reject] = (),
+        sizes: NDArray[np.int64] | None = None,
+        finish: Callable[[pa.RecordBatch], pa.RecordBatch] = lambda rows: rows,
+    ) -> None:
+        """Add rows, and samples that were left out.
+
+        Args:
+            rows: With their derived columns, or what `finish` makes into that.
+            rejects: The others.
+            sizes: row_bytes(rows), if known.
+            finish: Called with the rows when they have their own keys.
 
         Raises:
             StorageError: A shard can't be written.
         """
         self._rejects += rejects
         renamed = rows if self._renames is None else self._renames.apply(rows, self._hashes.rows)
-        self._shards.write(renamed, sizes if renamed is rows else None)
+        stored = finish(renamed)
+        self._shards.write(stored, sizes if stored is rows else None)
         for name, counter in self._labels.items():
             counter.update(rows.column(name).to_pylist())
         self._hashes.add(rows.column(KEY).to_pylist())
@@ -221,8 +239,12 @@ class _RollingShards:
         self._shard: NewObject | None = None
         self._writer: ShardWriter | None = None
         self._records: list[ShardRecord] = []
+        self._stats = bytearray()  # of the present shard
 
     def write(self, rows: pa.RecordBatch, sizes: NDArray[np.int64] | None = None) -> None:
+        stats = None
+        if STATS in rows.schema.names:
+            stats, rows = rows.column(STATS), rows.drop_columns([STATS])
         sizes = row_bytes(rows) if sizes is None else sizes
         start = 0
         while start < rows.num_rows:
@@ -232,6 +254,8 @@ class _RollingShards:
                 fit = 1  # a row bigger than a shard gets one of its own
             if fit:
                 self._open().write(rows.slice(start, fit), sizes[start : start + fit])
+                if stats is not None:
+                    self._stats += _fixed_bytes(stats.slice(start, fit))
                 self._used = int(ends[fit - 1])
                 start += fit
             if start < rows.num_rows:
@@ -255,6 +279,16 @@ class _RollingShards:
         if self._shard is None or self._writer is None:
             return
         record = self._writer.close()
-        path = self._folder.publish_shard(self._shard, f"{self._name}-{record.sha256.hex()[:16]}.arrow")
+        name = f"{self._name}-{record.sha256.hex()[:16]}.arrow"
+        if self._stats:
+            self._folder.write_stats(name, bytes(self._stats))
+            self._stats.clear()
+        path = self._folder.publish_shard(self._shard, name)
         self._records.append(replace(record, path=path))
         self._writer, self._used = None, 0
+
+
+def _fixed_bytes(array: pa.Array) -> memoryview:
+    """Return what the rows of a column of a fixed width hold, one behind another."""
+    width = array.type.byte_width
+    return memoryview(array.buffers()[1])[array.offset * width : (array.offset + len(array)) * width]

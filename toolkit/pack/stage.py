@@ -14,6 +14,7 @@ import msgspec
 
 from toolkit.format.commit import Transaction
 from toolkit.format.names import is_temporary
+from toolkit.format.unhashed import stat_path
 from toolkit.pack.journal import STAGE, Journal, SliceResult
 from toolkit.sources.base import Slice
 from toolkit.storage.mapped import mapped
@@ -42,6 +43,10 @@ class Stage:
         inside = f"{STAGE}/{name}"
         shard.publish(inside)
         return inside
+
+    def write_stats(self, shard: str, data: bytes) -> None:
+        """Write what lies beside the shard that is going to have that name."""
+        self._store.write(stat_path(f"{STAGE}/{shard}"), data)
 
     def sync_shards(self) -> None:
         """Make the names of the shards durable."""

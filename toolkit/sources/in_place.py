@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -40,6 +41,14 @@ class Places:
     sizes: NDArray[np.int64]
     mtimes_ns: NDArray[np.int64]
     names: pa.Array
+
+    def picked(self, rows: NDArray[np.int64]) -> Self:
+        """Return the places of some rows."""
+        taken = pa.array(rows)
+        arrays = {one.name: getattr(self, one.name) for one in fields(self)}
+        return type(self)(
+            **{name: one.take(taken) if isinstance(one, pa.Array) else one[rows] for name, one in arrays.items()}
+        )
 
 
 def check_place(path: str) -> None:

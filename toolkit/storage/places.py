@@ -7,8 +7,9 @@ import re
 from urllib.parse import unquote
 
 from toolkit.errors import UsageError
+from toolkit.storage.files import storage_errors
 
-__all__ = ["is_there", "local_path", "real_path"]
+__all__ = ["is_there", "links_in", "local_path", "real_folder", "real_path"]
 
 _URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<rest>.*)", re.DOTALL)
 
@@ -46,3 +47,15 @@ def is_there(path: str) -> bool:
 def real_path(path: str) -> str:
     """Return the one absolute path, without links, that `path` leads to; it need not be there."""
     return os.path.realpath(path)
+
+
+def real_folder(path: str) -> str:
+    """Return the one absolute path, without links, of the folder that `path` is, or that the file there lies in."""
+    real = os.path.realpath(path)
+    return real if os.path.isdir(real) else os.path.dirname(real)
+
+
+def links_in(folder: str) -> frozenset[str]:
+    """Return the names of the links in a folder. Raises StorageError: it can't be read."""
+    with storage_errors("read", folder), os.scandir(folder) as entries:
+        return frozenset(entry.name for entry in entries if entry.is_symlink())
