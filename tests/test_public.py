@@ -53,6 +53,7 @@ PUBLIC = [
     "from_torchvision",
     "gc",
     "head",
+    "index",
     "inspect",
     "inspect_labels",
     "label_smoothing",

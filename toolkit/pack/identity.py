@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from toolkit.options.option import echo
+from toolkit.options.option import echo, options_of
 from toolkit.pack.job import PackJob
 from toolkit.sources.names import printable
 from toolkit.sources.options import InputOptions

@@ -13,7 +13,7 @@ from toolkit.memory.sizes import size_text
 from toolkit.options.compound import Pairs
 from toolkit.options.option import Option, option, options_of
 from toolkit.options.values import COUNT, SHARE, SIZE, Choice, Flag, Form, Text, Whole
-from toolkit.pack.index.trust import Trust
+from toolkit.pack.in_place.trust import Trust
 from toolkit.pipelines.image.formats import DEFAULT_MAX_PIXELS
 from toolkit.sources.classes import check_class_names
 from toolkit.sources.kind_option import KindOfSource

@@ -17,10 +17,10 @@ from toolkit.pack.append import Base
 from toolkit.pack.committed import Committed
 from toolkit.pack.derive import Deriver, Finisher
 from toolkit.pack.identity import journal_options
-from toolkit.pack.index.indexer import Indexer
-from toolkit.pack.index.locate import Roots
-from toolkit.pack.index.roots import ROOT_NAMES, joined_roots, root_names, roots_of
-from toolkit.pack.index.trust import Trust
+from toolkit.pack.in_place.indexer import Indexer
+from toolkit.pack.in_place.locate import Roots
+from toolkit.pack.in_place.roots import ROOT_NAMES, joined_roots, root_names, roots_of
+from toolkit.pack.in_place.trust import Trust
 from toolkit.pack.job import KeyConflict, OnExisting, PackJob
 from toolkit.pack.journal import Journal
 from toolkit.pack.shape import Shaper
@@ -142,12 +142,15 @@ def check_base(job: PackJob, journal: Journal, committed: Committed | None) -> N
     base_of(job, journal, committed)
 
 
+def make_shaper(job: PackJob, source: Source) -> Shaper:
+    """Survey a source; return its rows with their values as they are to be packed."""
+    return Shaper(source, source.survey(), job.verify_images, job.image_encoding, job.short_side, job.max_pixels)
+
+
 def make_rows(job: PackJob, source: Source, roots: Roots | None = None) -> Shaper | Indexer:
-    """Survey a source; return its rows as they are to be packed. `roots` are those of an index."""
-    shaper = Shaper(source, source.survey(), job.verify_images, job.image_encoding, job.short_side, job.max_pixels)
-    if job.in_place is None:
-        return shaper
-    return Indexer(shaper, job.in_place, roots or Roots(job.sources, {}))
+    """Survey a source; return its rows as they are to be packed, or of an index, whose roots these are."""
+    shaper = make_shaper(job, source)
+    return shaper if job.in_place is None else Indexer(shaper, job.in_place, roots or Roots(job.sources, {}))
 
 
 def base_of(job: PackJob, journal: Journal, committed: Committed | None) -> Base | None:

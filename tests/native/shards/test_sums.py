@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolkit._native.shards.body import CHUNK_BYTES
-from toolkit._native.shards.sums import ChunkSums, crc32c, crc32c_backend
+from toolkit._native.shards.sums import ChunkSums, chunk_sums, crc32c, crc32c_backend
 
 # RFC 3720, appendix B.4, and the text that Google's crc32c repeats.
 VECTORS = [
@@ -63,3 +63,24 @@ def test_chunk_sums_of_pieces_of_any_size(sizes: list[int]) -> None:
         sums.update(piece)
         everything += piece
         assert sums.digest() == sums_of(everything)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.sampled_from([0, 1, CHUNK_BYTES - 1, CHUNK_BYTES, CHUNK_BYTES + 1, 40_000]), max_size=6))
+def test_chunk_sums_of_values(sizes: list[int]) -> None:
+    data = np.random.default_rng(1).bytes(7 + sum(sizes))
+    starts = 5 + np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
+    expected = b"".join(sums_of(data[start : start + size]) for start, size in zip(starts, sizes, strict=False))
+    found = np.empty(len(expected) // 4, np.uint32)
+    chunk_sums(starts, data, found)
+    assert found.astype("<u4").tobytes() == expected
+
+
+@pytest.mark.parametrize(
+    ("starts", "chunks"), [([0, 11], 1), ([-1, 4], 1), ([4, 2], 0), ([0, 4], 0), ([0, 4], 2), ([0, 1 << 62], 1)]
+)
+def test_chunk_sums_outside_of_the_data(starts: list[int], chunks: int) -> None:
+    with pytest.raises(ValueError, match="don't lie in the data"):
+        chunk_sums(np.array(starts, np.int64), bytes(10), np.empty(chunks, np.uint32))
+    with pytest.raises(ValueError, match="one number more"):
+        chunk_sums(np.empty(0, np.int64), bytes(10), np.empty(chunks, np.uint32))

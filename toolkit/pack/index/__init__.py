@@ -1,1 +1,1 @@
-"""Datasets that refer to values where they lie: a pack whose media stay in their source files."""
+"""Index a source: a pack whose media stay in their source files."""

@@ -52,7 +52,7 @@ def index(
     trust: Literal["hash", "stat"] = "hash",
     progress: Progress | None = None,
 ) -> IndexResult:
-    """Make `dataset` of `source`, whose media stay there; return it as `toolkit index --json` prints it.
+    """Make `dataset` of `source`, whose media stay there; return what `toolkit index --json` prints.
 
     Shards hold where each value lies and what proves it; keys, labels, order and digests are those of a pack. Nothing
     is printed. A kill at any instant leaves the dataset as it was, or the new version; the same call again goes on

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from toolkit.errors import UsageError
 from toolkit.options.option import Option, option, options_of
 from toolkit.options.values import Choice
-from toolkit.pack.index.trust import Trust
+from toolkit.pack.in_place.trust import Trust
 from toolkit.pack.job import PackJob, PackResult
 from toolkit.sources.options import PlacesWanted, SourceOptions, VerifyImages
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from toolkit.errors import UsageError
 from toolkit.pack.append import Base
-from toolkit.pack.index.locate import Roots
+from toolkit.pack.in_place.locate import Roots
 from toolkit.storage import roots as stored
 from toolkit.storage.local import LocalStore
 

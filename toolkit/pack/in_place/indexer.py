@@ -21,8 +21,8 @@ from toolkit.format.references import REFERENCE_TYPE
 from toolkit.format.schema import DIGEST, DIGEST_BYTES, KEY, derived_of, derived_type, stored_order
 from toolkit.format.unhashed import encode_stats
 from toolkit.pack.derive import STATS, Deriver
-from toolkit.pack.index.locate import Located, Roots
-from toolkit.pack.index.trust import Trust
+from toolkit.pack.in_place.locate import Located, Roots
+from toolkit.pack.in_place.trust import Trust
 from toolkit.pack.shape import Shaper
 from toolkit.pipelines.media import held_medium
 from toolkit.sources.base import Rows, Slice
