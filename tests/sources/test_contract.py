@@ -253,12 +253,20 @@ class TestYolo(SourceContract):
 class TestCsv(SourceContract):
     kind = "csv"
     largest = 256
+    with_media: ClassVar[dict[str, Any]] = {"image_column": ("path",)}
 
     def good(self, root: Path) -> Path:
         (root / "in").mkdir()
         for name, rows in {"train-0": 12, "train-1": 5, "val-0": 6}.items():
             text = "".join(f'{i},"{name}, row {i}"\r\n' for i in range(rows))
             (root / f"in/{name}.csv").write_text(f"n,text\r\n{text}", newline="")
+        return root / "in"
+
+    def media(self, root: Path) -> Path:
+        for name in ("train-0", "val-1"):
+            make_folder(root / "in" / name, {"pics": 8})
+            lines = [f"{i},{name}/pics/{i:04d}.jpg" for i in range(8)]
+            (root / f"in/{name}.csv").write_text("\n".join(["n,path", *lines]))
         return root / "in"
 
     def bad(self, root: Path) -> Bad:
@@ -290,12 +298,20 @@ class TestMetadata(SourceContract):
 class TestJsonLines(SourceContract):
     kind = "jsonl"
     largest = 256
+    with_media: ClassVar[dict[str, Any]] = {"image_column": ("path",)}
 
     def good(self, root: Path) -> Path:
         (root / "in").mkdir()
         for name, rows in {"train-0": 12, "train-1": 5, "val-0": 6}.items():
             lines = [json.dumps({"n": i, "text": f"{name}, row {i}", "more": [i]}) for i in range(rows)]
             (root / f"in/{name}.jsonl").write_text("\n".join(lines) + "\n")
+        return root / "in"
+
+    def media(self, root: Path) -> Path:
+        for name in ("train-0", "val-1"):
+            make_folder(root / "in" / name, {"pics": 8})
+            lines = [json.dumps({"n": i, "path": f"./{name}/pics/{i:04d}.jpg"}) for i in range(8)]
+            (root / f"in/{name}.jsonl").write_text("\n".join(lines))
         return root / "in"
 
     def bad(self, root: Path) -> Bad:

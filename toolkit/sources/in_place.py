@@ -16,7 +16,7 @@ from toolkit.format.arrays import to_array
 from toolkit.sources.names import is_utf8, printable
 from toolkit.sources.path_arrays import repeated
 
-__all__ = ["Places", "Span", "check_place", "check_plain", "places_in_file"]
+__all__ = ["Places", "Span", "check_place", "check_plain", "joined_places", "places_in_file"]
 
 Span = tuple[int, int]
 """Where a value begins in its file, and its bytes."""
@@ -49,6 +49,20 @@ class Places:
         return type(self)(
             **{name: one.take(taken) if isinstance(one, pa.Array) else one[rows] for name, one in arrays.items()}
         )
+
+
+def joined_places(parts: Sequence[Places]) -> Places:
+    """Return the places of some rows, and of those behind them."""
+    if len(parts) == 1:
+        return parts[0]
+    return Places(
+        pa.concat_arrays([one.files for one in parts]),
+        np.concatenate([one.offsets for one in parts]),
+        np.concatenate([one.lengths for one in parts]),
+        np.concatenate([one.sizes for one in parts]),
+        np.concatenate([one.mtimes_ns for one in parts]),
+        pa.concat_arrays([one.names for one in parts]),
+    )
 
 
 def check_place(path: str) -> None:

@@ -32,6 +32,7 @@ __all__ = [
     "Files",
     "Root",
     "UnsafePathError",
+    "fitting",
     "key_of",
     "load",
     "paths_of",
@@ -261,6 +262,14 @@ def why(code: int, text: bytes | None) -> str:
     return f"{path!r} {_REASONS[code]}"
 
 
+def fitting(files: Files, most: int) -> tuple[NDArray[np.bool_], dict[int, str]]:
+    """Return which rows have a file of at most `most` bytes, and why others are left out that have one."""
+    good = files.codes == GOOD
+    large = np.flatnonzero(good & (files.sizes > most)).tolist()
+    good[large] = False
+    return good, {i: too_large(int(files.sizes[i]), most) for i in large}
+
+
 def load(paths: Sequence[str | None], files: Files, most: int) -> tuple[pa.Array, dict[int, str]]:
     """Return the bytes behind paths of relative() (binary, null where there is none to be had), and why not.
 
@@ -269,11 +278,7 @@ def load(paths: Sequence[str | None], files: Files, most: int) -> tuple[pa.Array
     Raises:
         StorageError: The disk fails.
     """
-    reasons: dict[int, str] = {}
-    good = files.codes == GOOD
-    for i in np.flatnonzero(good & (files.sizes > most)).tolist():
-        reasons[i] = too_large(int(files.sizes[i]), most)
-        good[i] = False
+    good, reasons = fitting(files, most)
     rows = np.flatnonzero(good)
     sizes = files.sizes[rows]
     buffer = pa.allocate_buffer(int(sizes.sum()))

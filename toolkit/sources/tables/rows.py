@@ -40,12 +40,14 @@ class LoadedFiles:
 
     Attributes:
         paths: The paths as keys have them; null where there is none that can be a key.
-        payloads: binary: the files; null where there is none.
+        payloads: binary: the files; null where there is none, or where it isn't read.
+        there: Which rows have a file that can be used, as far as it was read.
         reasons: Why a row has none and is left out, by its number in the batch.
     """
 
     paths: pa.Array
     payloads: pa.Array
+    there: NDArray[np.bool_]
     reasons: Mapping[int, str] = field(default_factory=dict)
 
 
@@ -59,8 +61,8 @@ class RowMaker:
 
     def make(
         self, batch: pa.RecordBatch, rows: NDArray[np.int64], loaded: Mapping[str, LoadedFiles]
-    ) -> tuple[pa.RecordBatch, tuple[Reject, ...]]:
-        """Return the rows of a batch, and those left out.
+    ) -> tuple[pa.RecordBatch, NDArray[np.bool_], tuple[Reject, ...]]:
+        """Return the rows of a batch, which of its rows they are, and those left out.
 
         Args:
             batch: The fields of the plan, and FAULT where the table tells faults.
@@ -87,9 +89,9 @@ class RowMaker:
             found: _Reasons = {}
             arrays.append(_convert(fields[column.field], column, self._plan, loaded.get(column.field), found))
             reasons = found | reasons
-        if not reasons:
-            return pa.RecordBatch.from_arrays(arrays, schema=self._schema), ()
         keep = np.ones(batch.num_rows, np.bool_)
+        if not reasons:
+            return pa.RecordBatch.from_arrays(arrays, schema=self._schema), keep, ()
         keep[list(reasons)] = False
         kept = [array.filter(bool_array(keep)) for array in arrays]
         rejects = tuple(
@@ -100,7 +102,7 @@ class RowMaker:
             )
             for i in sorted(reasons)
         )
-        return pa.RecordBatch.from_arrays(kept, schema=self._schema), rejects
+        return pa.RecordBatch.from_arrays(kept, schema=self._schema), keep, rejects
 
     def _safe(self, array: pa.Array, reasons: _Reasons) -> pa.Array:
         return safe_paths(array, reasons, fetches=self._plan.fetches)

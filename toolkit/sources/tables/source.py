@@ -17,18 +17,20 @@ import numpy as np
 import pyarrow as pa
 
 from toolkit.errors import SourceError, UsageError
-from toolkit.format.arrays import bool_array
+from toolkit.format.arrays import bool_array, valid_rows
 from toolkit.sources.base import PIECE_BYTES, Rows, Slice, Source, Survey, rows_schema
 from toolkit.sources.fetch import Fetcher
+from toolkit.sources.in_place import Places, joined_places
 from toolkit.sources.labels import check_label_options
 from toolkit.sources.names import printable
-from toolkit.sources.options import LabelMode, Missing, SourceOptions
+from toolkit.sources.options import LabelMode, Missing, PlacesWanted, SourceOptions
 from toolkit.sources.places import not_found
 from toolkit.sources.reject import Reject
 from toolkit.sources.skips import FILE_REASONS, Skips
 from toolkit.sources.tables.cut import TablePart, cut, runs
-from toolkit.sources.tables.paths import FETCH, GOOD, MISSING, NO_PATH, Files, Root, load, paths_of, why
-from toolkit.sources.tables.plan import Plan, check_alike, file_fields, make_plan
+from toolkit.sources.tables.in_place import check_media_are_files, places_of, unread_files, without_values
+from toolkit.sources.tables.paths import FETCH, GOOD, MISSING, NO_PATH, Files, Root, fitting, load, paths_of, why
+from toolkit.sources.tables.plan import Plan, check_alike, file_fields, is_media, make_plan
 from toolkit.sources.tables.remote import Fetched, fetched_spans
 from toolkit.sources.tables.rows import LoadedFiles, RowMaker, safe_paths
 from toolkit.sources.tables.scan import Listed, scan, tell_unlisted
@@ -62,6 +64,8 @@ class TableSource(Source):
         check_label_options(options.label_mode, require_labels=options.require_labels, classes=options.classes)
         if options.fetch_hosts and not options.fetch_urls:
             raise UsageError("--fetch-hosts names hosts for --fetch-urls: give that too, or leave it out")
+        if options.fetch_urls and options.places is not PlacesWanted.NONE:
+            raise UsageError("--fetch-urls: what is fetched lies nowhere, so it can't stay there: pack it")
         self.options = options
         self.takes_all = True
 
@@ -140,6 +144,8 @@ class TableSource(Source):
         check_alike(first, tables, plan.fields)
         read = [self.narrowed(table, plan.fields) for members in splits.values() for table in members]
         roots = [self._roots(table, plan.files) for table in read]
+        if options.places is not PlacesWanted.NONE:
+            check_media_are_files(plan, (root for of in roots for root in of.values()))
         whole = options.limit is None and len(read) == len(tables) and self.takes_all
         counts = whole and (options.root is not None or first.facts.counts_unlisted)
         listed = {root.folder: Listed() for of in roots for root in of.values()} if counts else {}
@@ -181,26 +187,45 @@ class TableSource(Source):
         payload = cast(TablePart, part.payload)
         table = survey.tables_read[payload.table]
         maker = RowMaker(survey.plan, rows_schema(survey), table)
+        unread = unread_files(survey.plan, self.options.places)
+        wanted = self.options.places is not PlacesWanted.NONE
+        media = [column for column in survey.plan.columns if wanted and is_media(column)]
         pending: list[pa.RecordBatch] = []
+        places: dict[str, list[Places]] = {column.column.name: [] for column in media}
         rejects: list[Reject] = []
         waiting = told = done = 0
-        for batch, files, numbers, fetched in self._with_urls(self._pieces(table, survey.plan, payload)):
+
+        def taken(read: int) -> Rows:
+            nonlocal pending, rejects, waiting, told
+            joined = {name: joined_places(of) for name, of in places.items()}
+            rows = Rows(pa.concat_batches(pending), tuple(rejects), read - told, joined)
+            pending, rejects, waiting, told = [], [], 0, read
+            for of in places.values():
+                of.clear()
+            return rows
+
+        for batch, files, numbers, fetched in self._with_urls(self._pieces(table, survey.plan, payload, unread)):
             optional = table.facts.optional
             loaded = {
-                name: self._load(batch.column(name), of, fetched.get(name), name in optional)
+                name: self._listed(batch.column(name), of, name in optional)
+                if name in unread
+                else self._load(batch.column(name), of, fetched.get(name), name in optional)
                 for name, of in files.items()
             }
-            made, found = maker.make(batch, numbers, loaded)
+            made, kept, found = maker.make(batch, numbers, loaded)
             if pending and waiting + made.nbytes > PIECE_BYTES:
-                read = part.bytes * done // payload.rows
-                yield Rows(pa.concat_batches(pending), tuple(rejects), read - told)
-                pending, rejects, waiting, told = [], [], 0, read
+                yield taken(part.bytes * done // payload.rows)
+            for column in media:
+                name, field = column.column.name, column.field
+                places[name].append(places_of(loaded[field], files[field], kept))
+                if self.options.places is PlacesWanted.ONLY:  # read for another column
+                    made = without_values(made, name)
             pending.append(made)
             rejects += found
             waiting += made.nbytes
             done = int(numbers[-1]) + 1 - payload.row
         if pending:
-            yield Rows(pa.concat_batches(pending), tuple(rejects), part.bytes - told)
+            yield taken(part.bytes)
         table.check_unchanged()
 
     def place(self, part: Slice, key: str) -> str:
@@ -216,9 +241,12 @@ class TableSource(Source):
         return {name: made[folder] for name, folder in folders.items()}
 
     def _pieces(
-        self, table: Table, plan: Plan, part: TablePart
+        self, table: Table, plan: Plan, part: TablePart, unread: frozenset[str]
     ) -> Iterator[tuple[pa.RecordBatch, dict[str, Files], np.ndarray]]:
-        """Yield the rows of a slice that aren't passed over, so many at a time that their files fill a piece."""
+        """Yield the rows of a slice that aren't passed over, so many at a time that their files fill a piece.
+
+        Those of the fields `unread` don't count.
+        """
         before, left, row = part.start, part.rows, part.row
         dropped = np.frombuffer(part.dropped, np.bool_) if part.dropped else None
         for batch in table.read(plan.fields, part.first, part.count):
@@ -237,7 +265,8 @@ class TableSource(Source):
                 files = {name: of[kept] for name, of in files.items()}
             if not batch.num_rows:
                 continue
-            spans = runs(list(files.values()), self.options.max_value_bytes) if files else [(0, batch.num_rows)]
+            of_read = [of for name, of in files.items() if name not in unread]
+            spans = runs(of_read, self.options.max_value_bytes) if of_read else [(0, batch.num_rows)]
             for start, stop in spans:
                 span = slice(start, stop)
                 yield batch.slice(start, stop - start), {name: of[span] for name, of in files.items()}, numbers[span]
@@ -263,6 +292,22 @@ class TableSource(Source):
 
     def _load(self, array: pa.Array, files: Files, fetched: Fetched | None, is_optional: bool) -> LoadedFiles:
         """Read the files behind some rows' paths. Where those are optional, a row need not have one."""
+        paths, reasons = self._found(array, files, is_optional)
+        payloads, unread = load(paths.to_pylist(), files, self.options.max_value_bytes)
+        there = valid_rows(payloads)
+        if fetched is not None:
+            payloads = fetched.put_into(payloads)
+            unread |= fetched.reasons
+        return LoadedFiles(paths, payloads, there, {**reasons, **unread})
+
+    def _listed(self, array: pa.Array, files: Files, is_optional: bool) -> LoadedFiles:
+        """Return what _load() does, without a look at what the files hold."""
+        paths, reasons = self._found(array, files, is_optional)
+        there, large = fitting(files, self.options.max_value_bytes)
+        return LoadedFiles(paths, pa.nulls(len(files), pa.binary()), there, {**reasons, **large})
+
+    def _found(self, array: pa.Array, files: Files, is_optional: bool) -> tuple[pa.Array, dict[int, str]]:
+        """Return some rows' paths as keys have them, and why others lead to no file."""
         reasons: dict[int, str] = {}
         paths = safe_paths(array, reasons, fetches=self.options.fetch_urls)
         texts = paths_of(array)
@@ -271,11 +316,7 @@ class TableSource(Source):
         for i, code in enumerate(files.codes.tolist()):
             if code not in (GOOD, FETCH) and code not in nothing:
                 reasons.setdefault(i, why(code, texts[i]))
-        payloads, unread = load(paths.to_pylist(), files, self.options.max_value_bytes)
-        if fetched is not None:
-            payloads = fetched.put_into(payloads)
-            unread |= fetched.reasons
-        return LoadedFiles(paths, payloads, {**reasons, **unread})
+        return paths, reasons
 
 
 def _root(folder: str, *, follow_links: bool) -> Root:

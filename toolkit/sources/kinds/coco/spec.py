@@ -27,6 +27,7 @@ class CocoSpec(SourceSpec):
         "left_out_fields": ("field that isn't packed", "fields that aren't packed"),
         "panoptic": ("panoptic file", "panoptic files"),
     }
+    in_place = True
 
     def looks_like(self, path: str) -> bool:
         """Tell whether a JSON file begins as COCO annotations do."""

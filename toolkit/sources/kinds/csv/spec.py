@@ -31,6 +31,7 @@ class CsvSpec(SourceSpec):
         "other_tables": ("table that names no picture", "tables that name no picture"),
     }
     is_faint = 1
+    in_place = True
 
     def looks_like(self, path: str) -> bool:
         """Tell whether the file is called as CSV and TSV files are."""

@@ -26,6 +26,7 @@ class JsonLinesSpec(SourceSpec):
     skips: ClassVar[Mapping[str, tuple[str, str]]] = {"blank_lines": ("blank line", "blank lines")}
     is_faint = 1
     texts_by = "text"  # which reads one field, and nothing twice
+    in_place = True
 
     def looks_like(self, path: str) -> bool:
         """Tell whether the file is called as JSON lines are, and is no corpus of texts alone."""

@@ -29,6 +29,7 @@ class MetadataSpec(SourceSpec):
         "pandas_index": ("column without a name that pandas wrote", "columns without a name that pandas wrote"),
     }
     is_folder = True
+    in_place = True
 
     def looks_like(self, path: str) -> bool:
         """Tell nothing of a file: a folder says it by its metadata files."""

@@ -30,6 +30,7 @@ class PairSpec(SourceSpec):
     }
     is_folder = True
     told_by = "pair"
+    in_place = True
 
     def looks_like(self, path: str) -> bool:
         """Say no: no file tells by itself what it belongs to."""

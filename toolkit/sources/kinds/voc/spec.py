@@ -28,6 +28,7 @@ class VocSpec(SourceSpec):
         "parts": ("part of an object", "parts of objects"),
     }
     is_folder = True
+    in_place = True
 
     def looks_like(self, path: str) -> bool:
         """Say no: it takes a folder, and its files are pictures, which other kinds take too."""

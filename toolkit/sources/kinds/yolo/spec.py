@@ -30,6 +30,7 @@ class YoloSpec(SourceSpec):
         "no_image": ("label file without a picture", "label files without a picture"),
         "repeated_lines": ("line that repeats another of its label file", "lines that repeat another of their file"),
     }
+    in_place = True
 
     def looks_like(self, path: str) -> bool:
         """Tell whether the file is a YAML file that names classes and splits."""
