@@ -42,6 +42,7 @@ LOW_ROOMS = {
 BY_NAME = {
     "__init__.py": "public names are made when they are asked for: `toolkit --help` loads no numpy",
     "checks/doctor.py": "says which modules can't be imported, and why",
+    "loader/api.py": "to_torch() gives what toolkit/torch.py has, above it: torch is imported when it is asked for",
     "loader/outputs/registry.py": "an output is imported when it is asked for",
     "sources/registry.py": "a kind of source is imported when it is asked for",
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
@@ -15,13 +16,13 @@ from toolkit.loader.dataset import verbs
 from toolkit.loader.dataset.opened import Opened
 from toolkit.loader.dataset.selection import Span
 from toolkit.loader.dataset.views import view_hash
-from toolkit.loader.options.fronts import LOADER, STREAM
+from toolkit.loader.options.fronts import LOADER, SAMPLES, STREAM
 from toolkit.storage.memory import MemoryStore
 
 if TYPE_CHECKING:
     from toolkit.loader.dry_run import DryRun
     from toolkit.loader.loader import Loader
-    from toolkit.loader.options.keywords import LoaderKeywords, StreamKeywords
+    from toolkit.loader.options.keywords import LoaderKeywords, SamplesKeywords, StreamKeywords
     from toolkit.loader.tokens.stream import TokenStream
     from toolkit.pipelines.pipeline import Pipeline
 
@@ -52,6 +53,11 @@ _PUBLIC = (
     "split",
     "split_by",
     "take",
+    "to_arrow",
+    "to_hf",
+    "to_pandas",
+    "to_polars",
+    "to_torch",
     "tokens",
     "train_test_split",
     "verified",
@@ -208,6 +214,15 @@ class Dataset(verbs.Dataset):
         if self.is_view:
             raise UsageError(f"this is a view, and what is packed is all of {store.origin}: pack the dataset itself")
         return store.origin.pack(store, dataset, options)
+
+    @SAMPLES.documented
+    def to_torch(self, pipeline: Pipeline | None = None, **options: Unpack[SamplesKeywords]) -> Any:
+        """Return a toolkit.torch.Dataset of these samples, for torch.utils.data.DataLoader: a dict of tensors by row.
+
+        Raises:
+            UsageError, PipelineError: An option, or a slot of the pipeline, can't be; no sample is read yet.
+        """
+        return importlib.import_module("toolkit.torch").Dataset(self, pipeline, **options)
 
     def dry_run(self, pipeline: Pipeline, samples: int = 8) -> DryRun:
         """Run the first samples through a pipeline, one by one: what its slots give, and errors by key."""

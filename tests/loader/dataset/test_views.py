@@ -106,7 +106,7 @@ def test_long_sets_of_values_are_told_apart(numbered: toolkit.Dataset) -> None:
         (pc.field("number") + 1, "must evaluate to bool"),
         (pc.field("text") == 1, "no kernel matching"),
         (pc.field(2) == 1, "name columns, not their places"),
-        (lambda row: True, "an expression of pyarrow.compute"),
+        (lambda row: True, "say which columns the function is given"),
         ("number == 1", "an expression of pyarrow.compute"),
     ],
     ids=["name", "number", "types", "place", "function", "text"],

@@ -39,7 +39,8 @@ def matching_rows(stored: Stored, expression: pc.Expression) -> Bits:
     """
     if not isinstance(expression, pc.Expression):
         raise UsageError(
-            f"filter takes an expression of pyarrow.compute, as pc.field('label') == 3, got {type(expression).__name__}"
+            "filter takes an expression of pyarrow.compute, as pc.field('label') == 3, or a function; got "
+            f"{type(expression).__name__}"
         )
     found = [_matching(part, expression) for part in stored.parts]
     if len(found) == 1:

@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Self
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from toolkit.errors import UsageError
-from toolkit.format.schema import derived_columns
+from toolkit.format.schema import KEY, derived_columns
 from toolkit.loader.dataset import dataset
+from toolkit.loader.dataset.conversions import with_class_names, with_features, with_pandas, with_polars
 from toolkit.loader.dataset.filters import matching_rows
+from toolkit.loader.dataset.functions import kept_by
+from toolkit.loader.dataset.kept import KeptResult
 from toolkit.loader.dataset.naming import checked_names, checked_renames, new_name
 from toolkit.loader.dataset.opened import Stored
 from toolkit.loader.dataset.selection import Bits, Listed
 from toolkit.loader.dataset.sorting import sorted_places
 from toolkit.loader.dataset.splitting import checked_shares, dealt, group_column, shares_of_test
+from toolkit.loader.dataset.tables import read_table
 from toolkit.loader.dataset.views import array_hash, view_hash
+
+if TYPE_CHECKING:
+    import polars as pl
 
 __all__ = ["Dataset"]
 
@@ -27,17 +35,63 @@ __all__ = ["Dataset"]
 class Dataset(dataset.Dataset):
     """A split of a dataset, or a view of it, and what makes other views of it."""
 
-    def filter(self, expression: pc.Expression) -> Self:
-        """Return a view of the samples for which an expression on stored columns is true, in their order.
+    def filter(
+        self,
+        condition: pc.Expression | Callable[[Any], Any],
+        columns: Sequence[str] | None = None,
+        *,
+        version: int | str | None = None,
+        batched: bool = False,
+    ) -> Self:
+        """Return a view of the samples for which an expression on stored columns, or a function, is true.
 
-        Only the columns it names are read, `columns=` or not, once for each pin and expression in the process; labels
-        are their ids. Example: ds.filter((pc.field("label") == 3) & pc.field("text").is_valid()).
+        They keep their order. An expression reads only the columns it names, read by this view or not, once for each
+        pin and expression in the process; labels are their ids. A function is asked once for each sample, in the order
+        in which they are stored, and given the columns that `columns` names and no others.
+
+            ds.filter((pc.field("label") == 3) & pc.field("text").is_valid())
+            ds.filter(lambda sample: len(sample["text"]) > 20, columns=["text"])
+
+        Args:
+            condition: A pyarrow.compute.Expression, or a function that returns True or False for a dict of values.
+            columns: What the function is given; "__key__" and derived columns may be among them, media as in ds[i].
+            version: Store the function's result in the user's cache folder by pin, split, view, the function's name,
+                columns and this version: the next time, in any process, nothing is read. Say another version when what
+                it does changes. That its code or a plain constant changed is noticed and refused; that a file, a model
+                or another module changed is not.
+            batched: Give the function a pyarrow.RecordBatch of many samples; it returns as many bools. Its columns are
+                Arrow's: np.asarray(batch["score"]) > 0.5.
 
         Raises:
-            UsageError: It is no pyarrow.compute.Expression, names no column, or isn't true or false.
+            UsageError: It is no expression or function, names no column, isn't true or false, or has changed.
+            SampleError: The function raised; the message names the sample.
             CorruptShardError: A value it reads isn't what was packed.
         """
-        return self._kept(matching_rows(self.stored, expression), self._rows())
+        if callable(condition):
+            return self._filter_by(condition, columns, version, batched)
+        if columns is not None or version is not None or batched:
+            raise UsageError("filter: columns=, version= and batched= go with a function; an expression needs none")
+        return self._kept(matching_rows(self.stored, condition), self._rows())
+
+    def _filter_by(
+        self, function: Callable[[Any], Any], columns: object, version: int | str | None, batched: bool
+    ) -> Self:
+        if columns is None:
+            raise UsageError(
+                'filter: say which columns the function is given, columns=["label", "score"]: only these are read'
+            )
+        names = checked_names("filter", columns, self.schema, own=(KEY,))
+        if not names:
+            raise UsageError("filter: columns= names none, and a function that is given nothing can't choose")
+        rows = self._rows()
+        if version is None:
+            return self._kept(kept_by(self.stored, rows, function, names, batched), rows)
+        result = KeptResult(function, version, self.view, self.pins, self.split, names, batched)
+        kept = result.read(len(self))
+        if kept is None:
+            kept = kept_by(self.stored, rows, function, names, batched)
+            result.write(kept)
+        return self._kept(kept, rows)
 
     def sort(self, by: str | Sequence[str], *, descending: bool | Sequence[bool] = False) -> Self:
         """Return a view in the order of a column, or of several, the first one first.
@@ -125,6 +179,43 @@ class Dataset(dataset.Dataset):
             return named
         columns = (*named._columns, named.stored.columns[-1])
         return type(self)(named.stored, columns, self.selection, self.view)
+
+    def to_arrow(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """Return a pyarrow.Table with a row for each sample, in order; all of it is in memory.
+
+        Labels are dictionaries: indices are their ids, values all class names. Media are structs as stored: files'
+        bytes with their names. The key is a column only after with_key().
+
+        Args:
+            columns: Which columns; when left out, those that this view reads.
+
+        Raises:
+            NotFoundError: There is no such column.
+            CorruptShardError: A value isn't what was packed.
+        """
+        return with_class_names(self.stored, self._table("to_arrow", columns))
+
+    def to_polars(self, columns: Sequence[str] | None = None) -> pl.DataFrame:
+        """Return a polars.DataFrame; as to_arrow(), but labels are an Enum of class names: to_physical() gives ids."""
+        return with_polars(self.stored, self._table("to_polars", columns))
+
+    def to_pandas(self, columns: Sequence[str] | None = None) -> Any:
+        """Return a pandas.DataFrame; as to_arrow(), but labels are categories: .cat.codes gives ids, -1 is none.
+
+        Whole numbers and bools of which some are missing have pandas' nullable types.
+        """
+        return with_pandas(self.stored, self._table("to_pandas", columns))
+
+    def to_hf(self, columns: Sequence[str] | None = None) -> Any:
+        """Return a datasets.Dataset (Hugging Face) in memory; as to_arrow(), but with ClassLabel and Image features."""
+        return with_features(self.stored, self._table("to_hf", columns))
+
+    def _table(self, call: str, columns: Sequence[str] | None) -> pa.Table:
+        if columns is None:
+            names = [column.name for column in self._columns]
+        else:
+            names = checked_names(call, columns, self.schema, own=(KEY,))
+        return read_table(self.stored, names, self._rows())
 
     def _of(self, stored: Stored, view: str) -> Self:
         """Return the same samples and columns, of the same splits by other names."""
