@@ -11,6 +11,7 @@
     |-- IntegrityError                4    bytes on disk aren't the bytes that were packed
     |   |-- PinMismatchError          4    the manifest's sha256 isn't the pin
     |   |-- CorruptShardError         4    a shard is missing, cut short, replaced, or has a flipped bit
+    |   |   `-- ChangedFileError      4    a file that a dataset refers to isn't the one that was indexed
     |   `-- CorruptTableError         4    a manifest or table can't be read or has another hash
     |-- FormatError                   4    a dataset of a newer format, or one that requires unknown features
     |-- SampleError                   1    a stored sample that can't be decoded or transformed
@@ -27,6 +28,7 @@ import re
 from collections.abc import Iterable
 
 __all__ = [
+    "ChangedFileError",
     "CorruptShardError",
     "CorruptTableError",
     "ExistsError",
@@ -134,6 +136,26 @@ class CorruptShardError(IntegrityError):
         self.row = row
         self.key = key
         self.column = column
+
+
+class ChangedFileError(CorruptShardError):
+    """A file that a dataset refers to is gone, or isn't what it was when it was indexed.
+
+    Attributes besides CorruptShardError's: file (where it should be).
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        file: str,
+        shard: str,
+        row: int | None = None,
+        key: str | None = None,
+        column: str | None = None,
+    ) -> None:
+        super().__init__(message, shard=shard, row=row, key=key, column=column)
+        self.file = file
 
 
 class FormatError(ToolkitError):

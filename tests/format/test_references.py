@@ -16,7 +16,7 @@ from toolkit.format.contract import columns_fault, schema_fault
 from toolkit.format.media import IMAGE, IMAGE_TYPE
 from toolkit.format.references import REFERENCE_TYPE, REFERENCES, UNHASHED, is_reference, path_fault
 from toolkit.format.schema import Column, Kind, arrow_schema, derived_of, image_column, reference_columns
-from toolkit.format.unhashed import encode_stats, read_stats, stat_path
+from toolkit.format.unhashed import FileStats, encode_stats, stat_path
 from toolkit.pipelines.media import held_medium
 from toolkit.storage.local import LocalStore
 
@@ -99,12 +99,15 @@ def test_sizes_and_times_are_read_by_row(tmp_path: Path) -> None:
     columns = [(np.arange(7) * 10 + k, np.arange(7) * 10 + 5 + k) for k in range(2)]
     assert stat_path(shard) == "shards/train-000000-0123456789abcdef.stat"
     (tmp_path / stat_path(shard)).write_bytes(encode_stats(columns))
-    assert read_stats(store, shard, 2, 2, 3).tolist() == [
-        [[r * 10 + k, r * 10 + 5 + k] for k in (0, 1)] for r in (2, 3, 4)
-    ]
-    assert read_stats(store, shard, 2, 7, 0).shape == (0, 2, 2)
-    with pytest.raises(CorruptTableError, match="ends before row 8 of shard"):
-        read_stats(store, shard, 2, 6, 2)
+    found = FileStats(store, shard, 2, 7).read(np.array([2, 6, 2]))
+    assert found.tolist() == [[[row * 10 + k, row * 10 + 5 + k] for k in (0, 1)] for row in (2, 6, 2)]
+    with pytest.raises(CorruptTableError, match="has 224 bytes, and 256 are the sizes and times of shard"):
+        FileStats(store, shard, 2, 8)
+    cut = FileStats(store, shard, 2, 7)
+    with open(tmp_path / stat_path(shard), "wb"):
+        pass
+    with pytest.raises(CorruptTableError, match="was cut short"):
+        cut.read(np.array([0]))
     (tmp_path / stat_path(shard)).unlink()
     with pytest.raises(CorruptTableError, match=r"is missing, which has the sizes and times .* Index the source again"):
-        read_stats(store, shard, 2, 0, 1)
+        FileStats(store, shard, 2, 7)

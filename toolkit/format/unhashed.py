@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolkit.errors import CorruptTableError, NotFoundError
-from toolkit.storage.store import NoObjectError, Store
+from toolkit.storage.mapped import ShardFile
+from toolkit.storage.store import NoObjectError, Store, local_path_of
 
-__all__ = ["encode_stats", "read_stats", "stat_path"]
+__all__ = ["FileStats", "encode_stats", "stat_path"]
 
 _VALUE = np.dtype("<i8")
 _AGAIN = "Index the source again, or copy the file from where the dataset was made"
@@ -31,20 +32,38 @@ def encode_stats(columns: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]])
     return np.stack([np.stack(pair, axis=1) for pair in columns], axis=1).astype(_VALUE).tobytes()
 
 
-def read_stats(store: Store, shard: str, columns: int, start: int, rows: int) -> NDArray[np.int64]:
-    """Return int64 (rows, columns, 2) of rows `start` … of a shard with so many columns of references.
+class FileStats:
+    """The sizes and times of one shard's files. Owns a map; safe from any thread."""
 
-    Raises:
-        CorruptTableError: The file isn't there, or is too short.
-    """
-    name, width = stat_path(shard), columns * 2 * _VALUE.itemsize
-    place = store.place(name)
-    try:
-        data = store.read_range(name, start * width, rows * width)
-    except (NotFoundError, NoObjectError) as error:
-        raise CorruptTableError(
-            f"{place} is missing, which has the sizes and times of the files that shard {shard} refers to. {_AGAIN}"
-        ) from error
-    if len(data) != rows * width:
-        raise CorruptTableError(f"{place} ends before row {start + rows} of shard {shard}. {_AGAIN}")
-    return np.frombuffer(data, _VALUE).astype(np.int64).reshape(rows, columns, 2)
+    def __init__(self, store: Store, shard: str, columns: int, rows: int) -> None:
+        """Open the file of a shard, given by its path, with so many columns of references and so many rows.
+
+        Raises:
+            CorruptTableError: It isn't there, or has another size.
+            StorageError: The file system refuses.
+        """
+        name = stat_path(shard)
+        self._width = columns * 2 * _VALUE.itemsize
+        self._columns = columns
+        self._place = store.place(name)
+        try:
+            with ShardFile(local_path_of(store, name)) as file:
+                if file.bytes != rows * self._width:
+                    raise CorruptTableError(
+                        f"{self._place} has {file.bytes} bytes, and {rows * self._width} are the sizes and times of "
+                        f"shard {shard}'s files. {_AGAIN}"
+                    )
+                self._map = file.map()
+        except (NotFoundError, NoObjectError) as error:
+            raise CorruptTableError(
+                f"{self._place} is missing, which has the sizes and times of the files that shard {shard} refers to. "
+                f"{_AGAIN}"
+            ) from error
+
+    def read(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return int64 (rows, columns, 2) of these rows of the shard. Raises CorruptTableError when the file fails."""
+        pieces = [self._map.read(row * self._width, self._width) for row in rows.tolist()]
+        known = [piece for piece in pieces if piece is not None]
+        if len(known) < len(pieces):
+            raise CorruptTableError(f"{self._place} was cut short, or its disk failed, while it was open. {_AGAIN}")
+        return np.frombuffer(b"".join(known), _VALUE).astype(np.int64).reshape(len(rows), self._columns, 2)

@@ -11,6 +11,7 @@ from toolkit.errors import CorruptTableError, NotFoundError, UsageError, did_you
 from toolkit.escapes import listed, short
 from toolkit.format.pin import Version, resolve
 from toolkit.format.reader import Verify
+from toolkit.format.references import REFERENCES
 from toolkit.format.schema import derived_columns
 from toolkit.loader.dataset import verbs
 from toolkit.loader.dataset.opened import Opened
@@ -18,6 +19,7 @@ from toolkit.loader.dataset.selection import Span
 from toolkit.loader.dataset.views import view_hash
 from toolkit.loader.options.fronts import LOADER, SAMPLES, STREAM
 from toolkit.storage.memory import MemoryStore
+from toolkit.storage.roots import GivenRoots, RootsOption, check_roots
 
 if TYPE_CHECKING:
     from toolkit.loader.dry_run import DryRun
@@ -47,6 +49,7 @@ _PUBLIC = (
     "rename",
     "repeat",
     "root",
+    "roots",
     "schema",
     "select",
     "sort",
@@ -75,6 +78,7 @@ def open(  # type: ignore[overload-overlap]  # "*" is a text as well, and no spl
     split: Literal["*"],
     columns: Sequence[str] | None = None,
     verify: Literal["touch", "always"] = "touch",
+    roots: RootsOption | None = None,
 ) -> dict[str, Dataset]: ...
 @overload
 def open(
@@ -83,6 +87,7 @@ def open(
     split: str | None = None,
     columns: Sequence[str] | None = None,
     verify: Literal["touch", "always"] = "touch",
+    roots: RootsOption | None = None,
 ) -> Dataset: ...
 def open(
     reference: str | os.PathLike[str] | Version,
@@ -90,6 +95,7 @@ def open(
     split: str | None = None,
     columns: Sequence[str] | None = None,
     verify: Literal["touch", "always"] = "touch",
+    roots: RootsOption | None = None,
 ) -> Dataset | dict[str, Dataset]:
     """Open a version of a dataset: a folder or manifest file, with or without a pin (PATH@sha256:<hex>).
 
@@ -100,6 +106,8 @@ def open(
         columns: The columns to read; when left out, all but derived ones, such as "__image.width__".
         verify: When stored bytes are checked against their CRC32C: "touch" as they are first read, and anew when the
             file may have changed since; "always" at every read.
+        roots: Of a dataset that refers to files: the folder that they lie in, or a folder for each root by its name.
+            Needed where they moved, or where somebody else made the dataset.
 
     Raises:
         NotFoundError: There is no such dataset, split or column; the message names those that are there.
@@ -131,13 +139,18 @@ def open(
                 f"{reference} has no column {short(column, _SHOWN, quoted=True)}; it has {listed(known, 64)}{made}."
                 f"{did_you_mean(column, [*known, *derived])}"
             )
+    given = check_roots(roots, version.store)
+    if given is not None and REFERENCES not in version.manifest.requires:
+        raise UsageError(f"{reference} holds all its values: roots= is for datasets that refer to files")
     if split == "*":
-        return {one: _opened(version, one, columns, checks) for one in splits}
-    return _opened(version, name, columns, checks)
+        return {one: _opened(version, one, columns, checks, given) for one in splits}
+    return _opened(version, name, columns, checks, given)
 
 
-def _opened(version: Version, split: str, columns: Sequence[str] | None, checks: Verify) -> Dataset:
-    opened = Opened(version, split, checks)
+def _opened(
+    version: Version, split: str, columns: Sequence[str] | None, checks: Verify, roots: GivenRoots | None
+) -> Dataset:
+    opened = Opened(version, split, checks, roots)
     selected = version.manifest.columns
     if columns is not None:
         readable = (*selected, *derived_columns(version.manifest.derived, opened.schema))
@@ -164,7 +177,7 @@ class Dataset(verbs.Dataset):
     def open_split(self, split: str) -> Dataset:
         """Return another split of the very same version, whatever was committed since this one was opened."""
         opened = self._only("other splits")
-        other, names = open(opened.version, split=split), opened.names
+        other, names = open(opened.version, split=split, roots=opened.roots.option), opened.names
         renamed = other.rename(dict(names.changed))
         keyed = renamed if names.key is None else renamed.with_key(names.key)
         return keyed.select([column.name for column in self.columns])

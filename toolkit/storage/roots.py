@@ -25,11 +25,15 @@ from toolkit.storage.files import storage_errors
 from toolkit.storage.places import local_path
 from toolkit.storage.store import NoObjectError, Store, WritableStore
 
-__all__ = ["ROOTS_FILE", "Roots", "check_roots", "has_openat2", "write_roots"]
+__all__ = ["ROOTS_FILE", "GivenRoots", "Roots", "RootsOption", "check_roots", "has_openat2", "write_roots"]
 
 ROOTS_FILE = "roots.json"
 
-_Given = str | os.PathLike[str] | Mapping[str, str | os.PathLike[str]]
+RootsOption = str | os.PathLike[str] | Mapping[str, str | os.PathLike[str]]
+"""How callers name roots: a path, for a dataset with one; or a path for each name."""
+
+GivenRoots = Mapping[str | None, str]
+"""What they named, as absolute paths; the name None stands for the only root there is."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _FIRST = "source"
@@ -49,12 +53,19 @@ class Roots:
         given: What the caller named, as absolute paths; or None. A name of None stands for the only root there is.
     """
 
-    def __init__(self, store: Store, given: Mapping[str | None, str] | None = None) -> None:
+    def __init__(self, store: Store, given: GivenRoots | None = None) -> None:
         """`store` is the dataset's; `given` is what check_roots() returned."""
         self._store = store
         self.given = given
         self._said: Mapping[str, str] | None = None
         self._opened: dict[str, _Folder] = {}
+
+    @property
+    def option(self) -> RootsOption | None:
+        """What was given, as check_roots() takes it."""
+        if self.given is None or None in self.given:
+            return None if self.given is None else self.given[None]
+        return {name: path for name, path in self.given.items() if name is not None}
 
     def descriptor(self, name: str) -> int:
         """Return a descriptor of the folder, good as long as this object. Raises as folder()."""
@@ -94,6 +105,15 @@ class Roots:
         if self._said is None:
             self._said = _followed(self._store, *_read(self._store))
         return self._said
+
+    def places(self) -> dict[str, str]:
+        """Return the absolute path of each root that is known. Raises as said()."""
+        given = dict(self.given or {})
+        only = given.pop(None, None)
+        named = {name: path for name, path in given.items() if name is not None}
+        if only is not None:
+            return dict.fromkeys(self.names() or [_FIRST], only)
+        return {**self.said(), **named} if set(self.names()) - named.keys() else named
 
     def names(self) -> list[str]:
         """Return the names that roots.json has, trusted or not; none where it can't be read."""
@@ -138,7 +158,7 @@ class _Folder:
             close(self.fd)
 
 
-def check_roots(given: _Given | None, store: Store) -> Mapping[str | None, str] | None:
+def check_roots(given: RootsOption | None, store: Store) -> GivenRoots | None:
     """Return what a caller named as absolute paths of folders; one path has the name None.
 
     Args:

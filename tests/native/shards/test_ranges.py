@@ -75,7 +75,6 @@ class Opened:
             [None if value is None or not summed else sums_of(value) for value in self.good],
             np.array([-1 if info is None else info.st_size for info in infos], np.int64) if stat else None,
             np.array([-1 if info is None else info.st_mtime_ns for info in infos], np.int64) if stat else None,
-            summed=summed,
             walk=walk,
         )
         self.statuses, self.chunks = np.zeros(n, np.int32), np.zeros(n, np.int64)
@@ -293,7 +292,13 @@ def test_shapes_and_places_are_checked_before_anything_is_read(root: Path) -> No
 def test_a_length_beyond_the_file_takes_no_time_and_no_memory_to_refuse(root: Path) -> None:
     fd = os.open(root, os.O_PATH)
     one = Ranges(
-        np.array([fd], np.int32), [b"one"], np.zeros(1, np.int64), np.array([1 << 40], np.int64), [None], summed=False
+        np.array([fd], np.int32),
+        [b"one"],
+        np.zeros(1, np.int64),
+        np.array([1 << 40], np.int64),
+        [None],
+        np.ones(1, np.int64),
+        np.array([(root / "one").stat().st_mtime_ns]),
     )
     statuses, chunks = np.zeros(1, np.int32), np.zeros(1, np.int64)
     assert one.look(statuses, chunks) == 1

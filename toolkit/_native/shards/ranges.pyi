@@ -26,7 +26,6 @@ class Ranges:
         sizes: NDArray[np.int64] | None = None,
         mtimes_ns: NDArray[np.int64] | None = None,
         *,
-        summed: bool = True,
         walk: bool = False,
     ) -> None: ...
     def look(self, statuses: NDArray[np.int32], bad_chunks: NDArray[np.int64]) -> int: ...

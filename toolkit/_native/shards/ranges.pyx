@@ -36,7 +36,7 @@ cdef extern from "shards/ranges/ranges.h" nogil:
         int64_t size
         int64_t mtime_ns
         uint8_t *out
-    int tk_range_fault(const tk_range *range, int summed)
+    int tk_range_fault(const tk_range *range)
     void tk_read_ranges(
         const tk_range *ranges, int64_t n, tk_range_sum sum, int walk, int32_t *statuses, int64_t *bad)
 
@@ -63,8 +63,7 @@ cdef class Ranges:
         paths: Bytes, below the root; None where there is no value.
         offsets, lengths: The ranges.
         sums: Bytes, a little-endian uint32 for each 16 KiB of a range; None where there are none.
-        sizes, mtimes_ns: What the files must be, or None: a size below 0 isn't compared.
-        summed: Whether a range without sums is refused.
+        sizes, mtimes_ns: What the files must be, or None: a size below 0 isn't compared. Without sums it must be.
         walk: Whether files are opened as where the system has no openat2.
     """
 
@@ -78,7 +77,7 @@ cdef class Ranges:
     def __cinit__(
         self, const int32_t[::1] roots not None, list paths not None, const int64_t[::1] offsets not None,
         const int64_t[::1] lengths not None, list sums not None, const int64_t[::1] sizes=None,
-        const int64_t[::1] mtimes_ns=None, *, bint summed=True, bint walk=False,
+        const int64_t[::1] mtimes_ns=None, *, bint walk=False,
     ):
         cdef int64_t n = len(paths), i
         cdef tk_range *one
@@ -112,7 +111,7 @@ cdef class Ranges:
             one.path, one.path_bytes = PyBytes_AS_STRING(<bytes?>path), len(<bytes>path)
             if of is not None:
                 one.sums, one.sums_bytes = <const uint8_t *>PyBytes_AS_STRING(<bytes?>of), len(<bytes>of)
-            if tk_range_fault(one, summed):
+            if tk_range_fault(one):
                 one.length = 0
                 self._statuses[i] = TK_RANGE_PLACE
             elif one.root < 0:

@@ -179,6 +179,16 @@ class Dataset:
         return self._only("root").version.root
 
     @property
+    def roots(self) -> dict[str, str]:
+        """The folders that the files of its references lie in, by the names of roots; none where it holds its values.
+
+        Raises:
+            UsageError: The dataset's own roots.json can't be trusted: open it with roots=.
+        """
+        part = self._only("roots")
+        return {} if part.references is None else part.roots.places()
+
+    @property
     def index(self) -> ShardIndex:
         """Shards and record batches of the whole split, whatever this view takes of it."""
         return self._only("index").index

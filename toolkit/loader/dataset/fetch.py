@@ -21,13 +21,14 @@ from toolkit._native.shards.body import READ_NULL, READ_OK, READ_TEXT, Body
 from toolkit._native.shards.fetch import FetchBuffer, fetch_binary, fetch_bytes, fetch_fixed
 from toolkit._native.shards.gather import find_values, gather_values, gather_windows
 from toolkit._native.shards.locate import FileIdentity, Locator
-from toolkit.errors import CorruptShardError, ToolkitError
+from toolkit.errors import CorruptShardError, StorageError, ToolkitError
 from toolkit.format.index import ShardIndex
 from toolkit.format.layout import BatchShape, FixedLayout, VariableLayout, column_layouts, leaf_layouts
 from toolkit.format.reader import ShardReader, Verify, read_failure
 from toolkit.format.schema import KEY
 from toolkit.format.values import DamagedValueError, python_value, read_rows
 from toolkit.loader.dataset.located import Found, Located, Place, Variable
+from toolkit.loader.dataset.referenced import Payloads, References, is_of_file
 from toolkit.storage.store import Store
 
 __all__ = ["Fetcher"]
@@ -62,12 +63,18 @@ class Fetcher:
         shape: BatchShape,
         verify: Verify = Verify.TOUCH,
         key: str | None = None,
+        references: References | None = None,
     ) -> None:
-        """`key` names a column of the schema that has no buffers: it gives the keys."""
+        """`key` names a column of the schema that has no buffers: it gives the keys.
+
+        `references` are the columns whose values lie in other files: their payloads are read as if they were stored.
+        """
         self._store = store
         self._verify = verify
         self._index = index
         self.key = key
+        self._references = references
+        self._of_files = frozenset() if references is None else references.leaves
         self._columns = column_layouts(schema)
         self._shape = shape
         layouts = leaf_layouts(schema)
@@ -155,17 +162,26 @@ class Fetcher:
 
     def fixed(self, leaf: str, located: Located, out: NDArray[np.uint8]) -> NDArray[np.bool_]:
         """Copy a fixed-width leaf to `out` (uint8, rows * width); return which rows are null (zeros there)."""
+        failed, statuses, chunks = self.take_fixed(leaf, located, out)
+        self.check(failed, leaf, located, statuses, chunks)
+        null: NDArray[np.bool_] = statuses == READ_NULL
+        return null
+
+    def take_fixed(
+        self, leaf: str, located: Located, out: NDArray[np.uint8]
+    ) -> tuple[int, NDArray[np.int32], NDArray[np.int64]]:
+        """Do the same and raise nothing; return how many rows can't be read, READ_ statuses and bad chunks."""
         layout = self._fixed[leaf]
         statuses, chunks = _outcome(located)
         failed = fetch_fixed(
             located.bodies, located.inner, layout.validity, layout.data, layout.width, out, statuses, chunks
         )
-        self._check(failed, leaf, located, statuses, chunks)
-        null: NDArray[np.bool_] = statuses == READ_NULL
-        return null
+        return failed, statuses, chunks
 
     def variable(self, leaf: str, located: Located, buffer: FetchBuffer) -> Variable:
         """Copy a leaf of bytes or text into `buffer`."""
+        if leaf in self._of_files and self._references is not None:
+            return self._references.variable(self, leaf, located, buffer)
         layout = self._variable[leaf]
         statuses, chunks = _outcome(located)
         addresses = np.empty(len(located.rows), np.uint64)
@@ -183,11 +199,19 @@ class Fetcher:
             statuses,
             chunks,
         )
-        self._check(failed, leaf, located, statuses, chunks)
+        self.check(failed, leaf, located, statuses, chunks)
         return Variable(addresses, lengths, buffer)
 
     def bytes(self, leaf: str, located: Located) -> list[bytes | None]:
         """Return the values of a leaf of bytes or text, as they are stored; None where null."""
+        if leaf in self._of_files and self._references is not None:
+            return self._references.bytes(self, leaf, located)
+        values, failed, statuses, chunks = self.take_bytes(leaf, located)
+        self.check(failed, leaf, located, statuses, chunks)
+        return values
+
+    def take_bytes(self, leaf: str, located: Located) -> tuple[Payloads, int, NDArray[np.int32], NDArray[np.int64]]:
+        """Do the same and raise nothing; return besides how many can't be read, READ_ statuses and bad chunks."""
         layout = self._variable[leaf]
         statuses, chunks = _outcome(located)
         values, failed = fetch_bytes(
@@ -200,11 +224,12 @@ class Fetcher:
             statuses,
             chunks,
         )
-        self._check(failed, leaf, located, statuses, chunks)
-        return values
+        return values, failed, statuses, chunks
 
     def find(self, leaf: str, located: Located) -> Found:
         """Find the values of a leaf of bytes or text; what is not readable has a status that says so."""
+        if leaf in self._of_files and self._references is not None:
+            return self._references.find(self, leaf, located)
         layout, n = self._variable[leaf], len(located.rows)
         found = Found(np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int32), np.empty(n, np.int64))
         find_values(
@@ -225,7 +250,7 @@ class Fetcher:
         """Return the bytes of each value of a leaf of bytes or text, -1 where null; reads none of them."""
         found = self.find(leaf, located)
         null = found.statuses == READ_NULL
-        self._check(int((~null & (found.statuses != READ_OK)).any()), leaf, located, found.statuses, found.chunks)
+        self.check(int((~null & (found.statuses != READ_OK)).any()), leaf, located, found.statuses, found.chunks)
         return np.where(null, -1, found.lengths)
 
     def gather(
@@ -236,6 +261,9 @@ class Fetcher:
         Raises:
             CorruptShardError: One is not what was packed; its bytes are zeros then.
         """
+        if leaf in self._of_files and self._references is not None:
+            self._references.gather(self, leaf, located, found, run, places, out)
+            return
         statuses, chunks = found.statuses[run], found.chunks[run]
         failed = gather_values(
             located.bodies,
@@ -246,7 +274,7 @@ class Fetcher:
             chunks,
             out,
         )
-        self._check(failed, leaf, located, statuses, chunks)
+        self.check(failed, leaf, located, statuses, chunks)
 
     def windows(
         self,
@@ -264,10 +292,12 @@ class Fetcher:
         """
         statuses, chunks = _outcome(located)
         failed = gather_windows(located.bodies, located.inner, starts, strides, inside, statuses, chunks, out)
-        self._check(failed, leaf, located, statuses, chunks)
+        self.check(failed, leaf, located, statuses, chunks)
 
     def values(self, column: str, located: Located) -> list[Any]:
-        """Return the values of a column of any type as Python objects, None where null."""
+        """Return the values of a column of any type as Python objects, None where null; of references as packed."""
+        if self._references is not None and column in self._references.columns:
+            return list(self._references.packed(self, column, located))
         layout = self._columns[column]
         out: list[Any] = []
         for i, (body, inner) in enumerate(zip(located.bodies, located.inner.tolist(), strict=True)):
@@ -278,7 +308,7 @@ class Fetcher:
         return out
 
     def array(self, column: str, batch: int) -> pa.Array:
-        """Return a column of record batch number `batch` of the split. Raises CorruptShardError."""
+        """Return a column of record batch number `batch` of the split, as it is stored. Raises CorruptShardError."""
         info = self._index.batch(batch)
         body = self.open_shard(info.shard).body(batch)
         try:
@@ -301,12 +331,12 @@ class Fetcher:
 
     def place(self, row: int) -> Place:
         """Return where a row is stored; the key is "?" when it can't be read."""
-        rows = np.array([row], np.int64)
-        try:
-            key = self.keys(self.locate(rows))[0]
-        except CorruptShardError:
-            key = "?"
-        return Place(self._store.location, self._shard_path(row), row, key)
+        key, files = "?", []
+        with contextlib.suppress(CorruptShardError):
+            located = self.locate(np.array([row], np.int64))
+            key = self.keys(located)[0]
+            files = [] if self._references is None else self._references.files_of(self, located)
+        return Place(self._store.location, self._shard_path(row), row, key, tuple(files))
 
     def _reader(self, shard: int) -> ShardReader:
         with self._lock:
@@ -322,15 +352,18 @@ class Fetcher:
                 self._readers.popitem(last=False)
         return reader
 
-    def _check(
+    def check(
         self, failed: int, leaf: str, located: Located, statuses: NDArray[np.int32], chunks: NDArray[np.int64]
     ) -> None:
+        """Raise the error of the first row that can't be read, where there are any."""
         if failed:
             i = int(np.flatnonzero((statuses != READ_OK) & (statuses != READ_NULL))[0])
             raise self.corrupt(int(located.rows[i]), leaf, int(statuses[i]), int(chunks[i]))
 
-    def corrupt(self, row: int, leaf: str, status: int, chunk: int) -> CorruptShardError:
+    def corrupt(self, row: int, leaf: str, status: int, chunk: int) -> CorruptShardError | StorageError:
         """Return the error that says why a value of a leaf can't be trusted: a READ_ status and its chunk."""
+        if is_of_file(status) and self._references is not None:
+            return self._references.error(self, self.locate(np.array([row], np.int64)), leaf, status, chunk)
         # A key that can't be read has no name to give: asking for it again would end here again.
         place = Place(self._store.location, self._shard_path(row), row, "?") if leaf == KEY else self.place(row)
         column = leaf.replace("\0", ".")

@@ -10,11 +10,13 @@ from numpy.typing import NDArray
 
 from toolkit._native.shards.body import Body
 from toolkit._native.shards.locate import FileIdentity
-from toolkit.errors import CorruptShardError
+from toolkit.errors import CorruptShardError, StorageError
 from toolkit.format.reader import Verify
 from toolkit.loader.dataset.fetch import Fetcher
 from toolkit.loader.dataset.located import Place
 from toolkit.loader.dataset.opened import Opened
+from toolkit.loader.dataset.referenced import References
+from toolkit.loader.dataset.split_files import JoinedSplitFiles
 
 __all__ = ["JoinedSplits", "starts"]
 
@@ -55,9 +57,15 @@ class JoinedFetcher(Fetcher):
 
     def __init__(self, parts: Sequence[Opened]) -> None:
         first = parts[0]
-        super().__init__(first.version.store, first.index, first.schema, first.shape, key=first.key)
-        self._fetchers = [part.fetcher for part in parts]
         self._starts = starts([part.rows for part in parts])
+        files = [part.references.files for part in parts if part.references is not None]
+        references = None
+        if first.references is not None:
+            references = References(first.references.columns, first.columns, JoinedSplitFiles(files, self._starts))
+        super().__init__(
+            first.version.store, first.index, first.schema, first.shape, key=first.key, references=references
+        )
+        self._fetchers = [part.fetcher for part in parts]
         self._first_batch = starts([part.index.batches for part in parts])
         self._first_table = starts([len(part.index) for part in parts])
         rows = [part.index.table_row[:-1] + first for part, first in zip(parts, self._starts, strict=True)]
@@ -90,7 +98,7 @@ class JoinedFetcher(Fetcher):
         owner, own = self._own(row)
         return owner.place(own)
 
-    def corrupt(self, row: int, leaf: str, status: int, chunk: int) -> CorruptShardError:
+    def corrupt(self, row: int, leaf: str, status: int, chunk: int) -> CorruptShardError | StorageError:
         """Return the error that says why a value can't be trusted, with the row of its own split."""
         owner, own = self._own(row)
         return owner.corrupt(own, leaf, status, chunk)

@@ -28,15 +28,20 @@ class Located:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a row is stored, for an error about it: the dataset's folder, a shard, the split's row, and its key."""
+    """Where a row is stored, for an error about it: the dataset's folder, a shard, the split's row, and its key.
+
+    `files`: those that the values of its references lie in.
+    """
 
     dataset: str
     shard: str
     row: int
     key: str
+    files: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return f"dataset {self.dataset}, shard {self.shard}, row {self.row}, key {self.key!r}"
+        files = f", file {', '.join(map(repr, self.files))}" if self.files else ""
+        return f"dataset {self.dataset}, shard {self.shard}, row {self.row}, key {self.key!r}{files}"
 
 
 @dataclass(frozen=True, slots=True)

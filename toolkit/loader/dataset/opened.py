@@ -15,10 +15,14 @@ from toolkit.format.index import ShardIndex
 from toolkit.format.layout import batch_shape
 from toolkit.format.pin import MANIFESTS, Version, resolve
 from toolkit.format.reader import Verify
-from toolkit.format.schema import Column, Derived
+from toolkit.format.references import UNHASHED
+from toolkit.format.schema import Column, Derived, reference_columns
 from toolkit.loader.dataset.fetch import Fetcher
 from toolkit.loader.dataset.naming import Names
+from toolkit.loader.dataset.referenced import References
+from toolkit.loader.dataset.split_files import OneSplitFiles
 from toolkit.storage.memory import MemoryStore
+from toolkit.storage.roots import GivenRoots, Roots
 
 __all__ = ["Opened", "Place", "Stored"]
 
@@ -71,6 +75,8 @@ class Place:
     names: Names
     store: MemoryStore | None = None
     """Of a dataset in memory: the store, or what makes it again."""
+    roots: GivenRoots | None = None
+    """The folders that were named for its references."""
 
     def open(self) -> Opened:
         """Open the split of that very version. Raises as toolkit.open does."""
@@ -80,15 +86,19 @@ class Place:
                 f"{self.store.origin} isn't what it was when the dataset was opened: files were added, removed or "
                 "changed since. Open it anew, or pack it where it is to stay as it is"
             )
-        opened = Opened(resolve(f"{root}@sha256:{self.pin}"), self.split, self.verify)
+        opened = Opened(resolve(f"{root}@sha256:{self.pin}"), self.split, self.verify, self.roots)
         return opened if self.names == opened.names else opened.named(self.names)
 
 
 class Opened:
     """One split of one version. Stored, made of itself alone."""
 
-    def __init__(self, version: Version, split: str, verify: Verify = Verify.TOUCH) -> None:
+    def __init__(
+        self, version: Version, split: str, verify: Verify = Verify.TOUCH, roots: GivenRoots | None = None
+    ) -> None:
+        """`roots`: the folders that the caller named for its references, checked."""
         self.version = version
+        self.roots = Roots(version.store, roots)
         self.split = split
         self.names = Names()
         self.index: ShardIndex = read_index(version, split)
@@ -106,7 +116,7 @@ class Opened:
         """Where to find it again; the folder as an absolute path."""
         store = self.version.store
         kept = store if isinstance(store, MemoryStore) else None
-        return Place(self.version.root, self.version.pin, self.split, self._verify, self.names, kept)
+        return Place(self.version.root, self.version.pin, self.split, self._verify, self.names, kept, self.roots.given)
 
     def verified(self, verify: Verify) -> Self:
         """Return the same split, read with other checks: tables are shared, shards are opened anew."""
@@ -143,5 +153,9 @@ class Opened:
 
     def _read_with(self, verify: Verify) -> None:
         self._verify = verify
-        self.fetcher = Fetcher(self.version.store, self.index, self.schema, self.shape, verify, self.key)
+        store, requires = self.version.store, self.version.manifest.requires
+        referred = reference_columns(self.columns, self.schema)
+        files = OneSplitFiles(store, self.index, self.roots, columns=len(referred), unhashed=UNHASHED in requires)
+        self.references = References(referred, self.columns, files) if referred else None
+        self.fetcher = Fetcher(store, self.index, self.schema, self.shape, verify, self.key, self.references)
         self.parts: tuple[Opened, ...] = (self,)

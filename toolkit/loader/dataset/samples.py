@@ -69,7 +69,10 @@ class Samples:
                 self._add(name, name, layouts[name], _ArrayReader(DecodedColumn(fetcher, name, held)))
             else:
                 leaf = leaf_name(name, held.form.payload)
-                self._add(name, leaf, leaves[leaf], self._value)
+                if leaf in leaves:
+                    self._add(name, leaf, leaves[leaf], self._value)
+                else:  # it lies in another file
+                    self._add(name, leaf, layouts[name], _PayloadReader(fetcher, leaf))
 
     def _add(self, name: str, leaf: str, layout: Layout, read: _Read) -> None:
         self._leaves.append(leaf)
@@ -100,6 +103,17 @@ class Samples:
 
     def _value(self, column: str, located: Located) -> Any:
         return self._fetcher.values(column, located)[0]
+
+
+class _PayloadReader:
+    """Reads one payload out of the file that it lies in."""
+
+    def __init__(self, fetcher: Fetcher, leaf: str) -> None:
+        self._fetcher = fetcher
+        self._leaf = leaf
+
+    def __call__(self, column: str, located: Located) -> Any:
+        return self._fetcher.bytes(self._leaf, located)[0]
 
 
 class _ArrayReader:

@@ -33,11 +33,11 @@ static int is_path_below(const char *path, int64_t n)
     return 1;
 }
 
-int tk_range_fault(const tk_range *range, int summed)
+int tk_range_fault(const tk_range *range)
 {
     if (range->offset < 0 || range->length < 0 || range->offset > INT64_MAX - range->length)
         return TK_RANGE_PLACE;
-    if (range->sums == NULL ? summed : range->sums_bytes % 4 != 0 ||
+    if (range->sums == NULL ? range->size < 0 : range->sums_bytes % 4 != 0 ||
                                            range->sums_bytes / 4 != range->length / CHUNK + (range->length % CHUNK != 0))
         return TK_RANGE_PLACE;
     return is_path_below(range->path, range->path_bytes) ? 0 : TK_RANGE_PLACE;

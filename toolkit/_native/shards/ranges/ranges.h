@@ -13,7 +13,8 @@ enum {
     TK_RANGE_SHORT = 19,  /* the file ends before the range does */
     TK_RANGE_SUM = 20,    /* a chunk of the range has another CRC32C */
     TK_RANGE_STAT = 21,   /* the file has another size or modification time */
-    TK_RANGE_PLACE = 22,  /* the range contradicts itself: no path below a root, a number below 0, as many sums as can't be */
+    TK_RANGE_PLACE = 22,  /* the range contradicts itself: no path below a root, a number below 0, sums
+                             that don't fit it, or nothing to check it by */
     TK_RANGE_ROOT = 23,   /* no folder is known for its root; for callers */
     TK_RANGE_ERRNO = 256, /* and above: the system's errno, added to it */
 };
@@ -21,7 +22,8 @@ enum {
 /* CRC32C of n bytes, continuing from crc. */
 typedef uint32_t (*tk_range_sum)(uint32_t crc, const uint8_t *data, size_t n);
 
-/* A range and where it goes. sums NULL: none are compared. size below 0: neither it nor mtime_ns is compared. */
+/* A range and where it goes. sums NULL: none are compared. size below 0: neither it nor mtime_ns is compared. One of the
+   two there must be. */
 typedef struct {
     const char *path; /* ends with a NUL */
     int64_t path_bytes;
@@ -35,8 +37,8 @@ typedef struct {
     uint8_t *out;
 } tk_range;
 
-/* Say what is wrong with a range before anything is opened: 0 or TK_RANGE_PLACE. `summed`: it must have sums. */
-int tk_range_fault(const tk_range *range, int summed);
+/* Say what is wrong with a range before anything is opened: 0 or TK_RANGE_PLACE. */
+int tk_range_fault(const tk_range *range);
 
 /* Read each range whose status is 0 to its `out`, and set its status; one that fails is left zeroed. Ranges of one file
    that stand beside each other share one open. `sum` NULL: look at the files alone, and write nothing. `walk`: open
