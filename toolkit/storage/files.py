@@ -19,6 +19,7 @@ __all__ = [
     "open_regular",
     "read_file",
     "read_range",
+    "reason_of",
     "refused_link",
     "storage_error",
     "storage_errors",
@@ -57,6 +58,11 @@ def storage_error(action: str, path: str, error: OSError) -> StorageError:
     """Return the error that names `path`, what was being done to it, and what to do about it."""
     advice = _ADVICE.get(error.errno or 0, error.strerror or str(error))
     return StorageError(f"can't {action} {path!r}: {advice}")
+
+
+def reason_of(number: int) -> str:
+    """Say what an errno means, and what to do about it where that is known."""
+    return _ADVICE.get(number, os.strerror(number))
 
 
 def refused_link(path: str, what: str) -> UsageError:

@@ -81,7 +81,7 @@ class Opened:
 
     def bytes(self) -> tuple[list[bytes | None], list[int]]:
         self.statuses[:] = READ_OK
-        values, failed = self.ranges.read_bytes(self.statuses, self.chunks)
+        values, failed = self.ranges.take(self.statuses, self.chunks)
         assert failed == int((self.statuses > READ_NULL).sum())
         os.close(self.fd)
         return values, self.statuses.tolist()
@@ -253,7 +253,7 @@ def test_a_reference_that_cannot_be_is_not_followed(path: bytes, offset: int, le
         np.array([-1], np.int32), [path], np.array([offset], np.int64), np.array([length], np.int64), [sums]
     )  # fmt: skip
     statuses, chunks = np.zeros(1, np.int32), np.zeros(1, np.int64)
-    assert one.read_bytes(statuses, chunks) == ([None], 1)
+    assert one.take(statuses, chunks) == ([None], 1)
     assert statuses.tolist() == [RANGE_PLACE]
 
 
@@ -283,7 +283,7 @@ def test_shapes_and_places_are_checked_before_anything_is_read(root: Path) -> No
     with pytest.raises(ValueError, match="16385 bytes, its place 10"):
         opened.ranges.read(np.array([0, 10]), out, opened.statuses, opened.chunks)
     with pytest.raises(ValueError, match="must fit"):
-        opened.ranges.read_bytes(np.zeros(2, np.int32), opened.chunks)
+        opened.ranges.take(np.zeros(2, np.int32), opened.chunks)
     with pytest.raises(ValueError, match="must fit"):
         Ranges(np.zeros(2, np.int32), [b"a"], np.zeros(1, np.int64), np.zeros(1, np.int64), [None])
     os.close(opened.fd)

@@ -44,6 +44,6 @@ class Ranges:
         statuses: NDArray[np.int32],
         bad_chunks: NDArray[np.int64],
     ) -> int: ...
-    def read_bytes(
+    def take(
         self, statuses: NDArray[np.int32], bad_chunks: NDArray[np.int64]
     ) -> tuple[list[bytes | None], int]: ...

@@ -1,6 +1,6 @@
 """Ranges of files below a root folder: many opened, read and checked in one call.
 
-The Python lines that say the same as Ranges.read_bytes, for files that are as they were:
+The Python lines that say the same as Ranges.take, for files that are as they were:
     with open(os.path.join(roots[i], paths[i]), "rb") as file: file.seek(offsets[i]); values.append(file.read(lengths[i]))
     sums[i] == np.array([crc32c(value[at : at + 16384]) for at in range(0, len(value), 16384)], "<u4").tobytes()
 Statuses are those of body.pyx besides: READ_OK, and READ_NULL where there is no path.
@@ -181,7 +181,7 @@ cdef class Ranges:
                 lengths[i] = self._ranges[i].length
         return failed
 
-    def read_bytes(self, int32_t[::1] statuses not None, int64_t[::1] bad_chunks not None):
+    def take(self, int32_t[::1] statuses not None, int64_t[::1] bad_chunks not None):
         """Return the ranges as a list of bytes, None where null or not readable, and how many are not readable."""
         cdef int64_t i, failed
         cdef list values = [None] * self._n

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -32,6 +31,7 @@ from toolkit.loader.dataset.located import Found, Located, Place, Variable
 from toolkit.loader.dataset.split_files import SplitFiles
 from toolkit.pipelines.media import medium_of
 from toolkit.pipelines.medium import UnfitMediumError
+from toolkit.storage.files import reason_of
 
 __all__ = ["References", "ShardValues", "is_of_file"]
 
@@ -55,11 +55,7 @@ _CONTRADICTIONS = {
     RANGE_ROOT: "it names no root",
 }
 # Not the file's fault, and so nothing to skip.
-_MACHINE = {
-    errno.EMFILE: "too many open files: raise `ulimit -n`",
-    errno.ENFILE: "too many open files on this machine",
-    errno.ENOMEM: "no memory",
-}
+_MACHINE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
 def is_of_file(status: int) -> bool:
@@ -124,7 +120,7 @@ class References:
     def bytes(self, values: ShardValues, leaf: str, located: Located) -> Payloads:
         """Return the values, None where null. Raises ChangedFileError, CorruptShardError, SampleError."""
         asked = self._ask(values, leaf, located)
-        taken, failed = asked.ranges.read_bytes(asked.statuses, asked.chunks)
+        taken, failed = asked.ranges.take(asked.statuses, asked.chunks)
         values.check(failed, leaf, located, asked.statuses, asked.chunks)
         for i in asked.bare:
             self._check_header(values, leaf, int(located.rows[i]), taken[i] or b"")
@@ -203,8 +199,8 @@ class References:
         if status >= RANGE_ERRNO:
             number = status - RANGE_ERRNO
             if number in _MACHINE:
-                return StorageError(f"can't read {file!r} ({where}): {_MACHINE[number]}")
-            what = f"it can't be read: {os.strerror(number)}"
+                return StorageError(f"can't read {file!r} ({where}): {reason_of(number)}")
+            what = f"it can't be read: {reason_of(number)}"
         else:
             what = _FAILURES[status]
         if chunk >= 0:
