@@ -27,7 +27,9 @@ from toolkit.errors import (
     StorageError,
     UsageError,
 )
+from toolkit.loader import api
 
+open_dataset = api.open
 Refer = Callable[..., Path]
 
 
@@ -215,7 +217,7 @@ def _read_all(ds: toolkit.Dataset, rows: list[int]) -> list[Any]:
 def test_roots_travel_with_a_pickle(packed: Path, tmp_path: Path, start: str) -> None:
     refer(packed, tmp_path / "ds", tmp_path / "root", own=False)
     (tmp_path / "root").rename(tmp_path / "moved")
-    ds = toolkit.open(tmp_path / "ds", split="train", roots=tmp_path / "moved")
+    ds = open_dataset(tmp_path / "ds", split="train", roots=tmp_path / "moved")
     expected = _read_all(toolkit.open(packed, split="train"), [3, 149])
     assert _read_all(ds, [3, 149]) == expected
     assert pickle.loads(pickle.dumps(ds)).roots == ds.roots == {"source": str(tmp_path / "moved")}
@@ -244,10 +246,10 @@ def test_roots_move_when_the_caller_says_so(fresh: Refer, tmp_path: Path) -> Non
     with pytest.raises(NotFoundError, match=r"root 'source' of .* should be the folder .*root', which isn't there"):
         toolkit.open(tmp_path / "ds", split="train")[0]
     for roots in (tmp_path / "moved", {"source": str(tmp_path / "moved")}):
-        moved = toolkit.open(tmp_path / "ds", split="train", roots=roots)
+        moved = open_dataset(tmp_path / "ds", split="train", roots=roots)
         assert moved[0] == expected
         assert moved.open_split("val").roots == moved.roots == {"source": str(tmp_path / "moved")}
-        assert toolkit.open(tmp_path / "ds", split="*", roots=roots)["train"][0] == expected
+        assert open_dataset(tmp_path / "ds", split="*", roots=roots)["train"][0] == expected
 
 
 def test_a_dataset_without_roots_reads_its_other_columns(fresh: Refer, tmp_path: Path) -> None:
@@ -265,7 +267,7 @@ def test_a_dataset_without_roots_reads_its_other_columns(fresh: Refer, tmp_path:
 
 def test_roots_are_only_for_datasets_that_have_some(packed: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="holds all its values"):
-        toolkit.open(packed, split="train", roots=tmp_path)
+        open_dataset(packed, split="train", roots=tmp_path)
     assert toolkit.open(packed, split="train").roots == {}
 
 
