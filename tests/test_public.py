@@ -34,6 +34,7 @@ PUBLIC = [
     "Dataset",
     "HeldBatch",
     "Loader",
+    "Mix",
     "PackResult",
     "Pipeline",
     "Slot",
@@ -58,6 +59,7 @@ PUBLIC = [
     "inspect_labels",
     "label_smoothing",
     "merge_parts",
+    "mix",
     "mix_tokens",
     "mixup",
     "mixup_or_cutmix",
@@ -127,6 +129,7 @@ OF_BATCH = [
     "present",
     "rows",
     "sample_keys",
+    "source",
     "to",
     "values",
 ]

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from toolkit.loader.api import Dataset
     from toolkit.loader.dataset.concat import concat
     from toolkit.loader.loader import Loader
+    from toolkit.loader.mix.samples import Mix, mix
     from toolkit.loader.mix.tokens import TokenMix, mix_tokens
     from toolkit.loader.outputs.batch import Batch
     from toolkit.loader.tokens.batch import TokenBatch
@@ -64,6 +65,7 @@ __all__ = [
     "Dataset",
     "HeldBatch",
     "Loader",
+    "Mix",
     "PackResult",
     "Pipeline",
     "Slot",
@@ -88,6 +90,7 @@ __all__ = [
     "inspect_labels",
     "label_smoothing",
     "merge_parts",
+    "mix",
     "mix_tokens",
     "mixup",
     "mixup_or_cutmix",
@@ -115,6 +118,7 @@ _HOMES = {
     "Dataset": "toolkit.loader.api",
     "HeldBatch": "toolkit.memory.holding",
     "Loader": "toolkit.loader.loader",
+    "Mix": "toolkit.loader.mix.samples",
     "PackResult": "toolkit.pack.job",
     "Pipeline": "toolkit.pipelines.pipeline",
     "Slot": "toolkit.pipelines.slots",
@@ -137,6 +141,7 @@ _HOMES = {
     "inspect_labels": "toolkit.checks.labels",
     "label_smoothing": "toolkit.pipelines.batch.label_smoothing",
     "merge_parts": "toolkit.pack.writer.merge",
+    "mix": "toolkit.loader.mix.samples",
     "mix_tokens": "toolkit.loader.mix.tokens",
     "mixup": "toolkit.pipelines.batch.mix",
     "mixup_or_cutmix": "toolkit.pipelines.batch.mix",

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Generator, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Generator, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,8 +23,9 @@ from toolkit.loader.engine.work import FilledBatch
 from toolkit.loader.options.loader import LoaderOptions, OnError
 from toolkit.loader.order.course import Course, EndedRunWarning, Stretch, ended_text
 from toolkit.loader.order.cut import Cut
+from toolkit.loader.order.mixed import MixedOrder
 from toolkit.loader.order.state import Cursor, Run, checked_epoch, dump_state, load_state
-from toolkit.loader.outputs.batch import Batch
+from toolkit.loader.outputs.batch import Batch, Sources
 from toolkit.loader.outputs.delivery import BatchOutput, sample_shapes
 from toolkit.loader.plan import check_pairs, make_order, plan_batches
 from toolkit.loader.stages.filler import FilledSamples, SampleFiller
@@ -36,9 +38,27 @@ from toolkit.pipelines.batch_plan import batch_columns, plan_maps, reach_of
 from toolkit.pipelines.build import last_steps
 from toolkit.pipelines.pipeline import Pipeline
 
-__all__ = ["Loader"]
+__all__ = ["Loader", "Mixed"]
 
 _log = logging.getLogger("toolkit.loader")
+
+
+@dataclass(frozen=True, slots=True)
+class Mixed:
+    """What a mix's loader has besides.
+
+    Attributes:
+        order: The order of all samples.
+        names: Its sources, in the order of the plan.
+        sources: Which rows are whose; of a mix in the mix, its own sources.
+        facts: What a state holds of it.
+    """
+
+    order: MixedOrder
+    names: tuple[str, ...]
+    sources: Sources
+    facts: dict[str, object]
+
 
 _Engine = Engine[PlannedBatch, FilledSamples]
 _Filled = FilledBatch[PlannedBatch, FilledSamples]
@@ -57,9 +77,18 @@ class Loader(Front[Batch]):
     _called = "loader"
 
     def __init__(
-        self, dataset: Dataset, pipeline: Pipeline | None, options: LoaderOptions, *, worker: int = 0, workers: int = 1
+        self,
+        dataset: Dataset,
+        pipeline: Pipeline | None,
+        options: LoaderOptions,
+        *,
+        worker: int = 0,
+        workers: int = 1,
+        mixed: Mixed | None = None,
     ) -> None:
         """Make the loader of a rank, or of one of `workers` processes that deal its batches out among themselves.
+
+        `mixed`: the order of a mix, in place of the one that the options ask for.
 
         Raises UsageError, PipelineError; no sample is read yet, but the labels are for weights="balanced".
         """
@@ -72,7 +101,8 @@ class Loader(Front[Batch]):
         self.pipeline = pipeline
         self.options = options
         self._epoch = 0
-        self._order = make_order(dataset, options)
+        self._mixed = mixed
+        self._order = make_order(dataset, options) if mixed is None else mixed.order
         self._arrays = options.output_spec.arrays(device=given["device"], sharding=given["sharding"])
         mesh = self._arrays.mesh
         self.cut: Cut = replace(options.cut(self._order.samples, mesh), worker=worker, workers=workers)
@@ -98,6 +128,7 @@ class Loader(Front[Batch]):
             _folders(dataset),
             last_steps(self._compiled),
             maps,
+            None if mixed is None else mixed.sources,
         )
         samples = min(self.cut.local_batch, self.cut.samples)
         need = SampleFiller(self._stages(), dataset.fetcher).least_bytes(samples)
@@ -155,8 +186,17 @@ class Loader(Front[Batch]):
         """Pickle as dataset, pipeline, options and state: a copy goes on where this one's consumer stands."""
         cut, options = self.cut, self.options
         if self._arrays.mesh is None:
-            options = LoaderOptions({**options.given, "rank": cut.rank, "world_size": cut.world_size})
-        return _restored, (self.dataset, self.pipeline, options, cut.worker, cut.workers, self._cursor)
+            options = replace(options, given={**options.given, "rank": cut.rank, "world_size": cut.world_size})
+        loader = partial(
+            type(self),
+            self.dataset,
+            self.pipeline,
+            options,
+            worker=cut.worker,
+            workers=cut.workers,
+            mixed=self._mixed,
+        )
+        return _restored, (loader, self._cursor)
 
     def set_epoch(self, epoch: int) -> None:
         """Let the next iter() begin at `epoch`; of the epoch that a loaded state stands in, where that state says."""
@@ -237,6 +277,7 @@ class Loader(Front[Batch]):
             pipeline=pipeline.describe(),
             global_batch_size=self.cut.global_batch if by_batch else None,
             world_size=self.cut.world_size if by_batch else None,
+            mix=None if self._mixed is None else self._mixed.facts,
         )
 
     def _deliver(self, engine: _Engine, dtypes: dict[str, str | None], course: Course) -> Generator[Batch, None, None]:
@@ -298,10 +339,8 @@ class Loader(Front[Batch]):
         return len(filled.skipped)
 
 
-def _restored(
-    dataset: Dataset, pipeline: Pipeline | None, options: LoaderOptions, worker: int, workers: int, cursor: Cursor
-) -> Loader:
-    loader = Loader(dataset, pipeline, options, worker=worker, workers=workers)
+def _restored(made: Callable[[], Loader], cursor: Cursor) -> Loader:
+    loader = made()
     loader._cursor, loader._resuming, loader._epoch = cursor, True, cursor.epoch
     return loader
 

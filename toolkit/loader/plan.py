@@ -15,6 +15,7 @@ from toolkit.loader.options.loader import LoaderOptions
 from toolkit.loader.order.course import Course
 from toolkit.loader.order.cut import Cut, Remainder
 from toolkit.loader.order.draws import WeightedOrder, balanced_weights
+from toolkit.loader.order.mixed import Ordered
 from toolkit.loader.order.order import Order
 from toolkit.loader.stages.planned import PlannedBatch
 from toolkit.pipelines.batch.step import BatchStep, Reach
@@ -88,7 +89,7 @@ def _sizes(cut: Cut) -> tuple[int, int]:
     return whole, sum(min(max(rest - low, 0), high - low) for low, high in cut.spans)
 
 
-def plan_batches(dataset: Dataset, order: Order | WeightedOrder, course: Course) -> Iterator[PlannedBatch]:
+def plan_batches(dataset: Dataset, order: Ordered, course: Course) -> Iterator[PlannedBatch]:
     """Yield this rank's slice of each global batch. Not a method: the engine must not keep its loader alive."""
     cut = course.cut
     for stretch in course.stretches():

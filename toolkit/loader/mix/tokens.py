@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from numbers import Real
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
-from toolkit.errors import UsageError, did_you_mean
-from toolkit.escapes import short
+from toolkit.errors import UsageError
 from toolkit.loader.engine.stats import LoaderStats
+from toolkit.loader.mix.weights import check_sources, check_weights
 from toolkit.loader.options.fronts import MIX
 from toolkit.loader.options.keywords import MixKeywords
 from toolkit.loader.order.mix import Exhausted, MixPlan
@@ -50,10 +49,12 @@ class TokenMix(StepStream):
     ) -> None:
         """Raises UsageError: names or weights can't be, or an option doesn't fit the datasets."""
         given = options.given
-        _check_weights(datasets, weights)
+        check_sources(datasets)
+        checked = check_weights(datasets, weights)
+        _check_encodings(datasets)
         self.options = options
         self.datasets = dict(datasets)
-        self.weights = {name: float(weights[name]) for name in datasets}
+        self.weights = checked
         self.exhausted = exhausted
         verify = given["verify"]
         runs = [OpenRun(one if verify is None else one.verified(verify)) for one in datasets.values()]
@@ -198,23 +199,7 @@ class _MixFiller(TokenFiller):
         return copied
 
 
-def _check_weights(datasets: Mapping[str, Dataset], weights: Mapping[str, float]) -> None:
-    if not datasets:
-        raise UsageError("a mix needs at least one dataset")
-    for name in weights:
-        if name not in datasets:
-            raise UsageError(f"weights name {name!r}, which is no dataset.{did_you_mean(name, datasets)}")
-    for name in datasets:
-        if name not in weights:
-            raise UsageError(f"dataset {name!r} has no weight: give one to each")
-        if isinstance(weights[name], bool) or not isinstance(weights[name], Real):
-            raise UsageError(f"the weight of {name!r} must be a number, got {short(weights[name], 80, quoted=True)}")
-        try:
-            float(weights[name])
-        except OverflowError:
-            raise UsageError(
-                f"the weight of {name!r} is beyond float64: weights are shares, give smaller ones"
-            ) from None
+def _check_encodings(datasets: Mapping[str, Dataset]) -> None:
     encodings = {name: OpenRun(dataset).encoding for name, dataset in datasets.items()}
     first = next(iter(encodings))
     for name, encoding in encodings.items():

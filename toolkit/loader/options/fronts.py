@@ -17,13 +17,14 @@ from toolkit.escapes import short
 from toolkit.loader.options.keywords import (
     BatchesKeywords,
     LoaderKeywords,
+    MixedKeywords,
     MixKeywords,
     SamplesKeywords,
     StreamKeywords,
 )
 from toolkit.loader.options.option import Declared
 
-__all__ = ["BATCHES", "LOADER", "MIX", "SAMPLES", "STREAM", "OptionsOf", "check_options"]
+__all__ = ["BATCHES", "LOADER", "MIX", "MIXED", "SAMPLES", "STREAM", "OptionsOf", "check_options"]
 
 _Keywords = TypeVar("_Keywords")
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -155,6 +156,15 @@ LOADER = OptionsOf(
         "total_steps": "say steps=, counted from the very first",
     },
 )
+MIXED = OptionsOf(
+    "a mix's loader",
+    MixedKeywords,
+    instead={
+        **LOADER.instead,
+        "exhausted": "toolkit.mix() takes it",
+        "weights": "toolkit.mix() takes those of its sources",
+    },
+)
 STREAM = OptionsOf(
     "a token stream",
     StreamKeywords,
@@ -198,4 +208,4 @@ SAMPLES = OptionsOf(
     otherwise="it gives samples one by one, and DataLoader says what a batch is: take toolkit.torch.IterableDataset "
     "for whole batches",
 )
-_ALL = (LOADER, STREAM, MIX, BATCHES, SAMPLES)
+_ALL = (LOADER, MIXED, STREAM, MIX, BATCHES, SAMPLES)

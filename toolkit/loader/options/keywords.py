@@ -214,9 +214,7 @@ class _PlacedKeywords(TypedDict, total=False):
     ]
 
 
-class BatchesKeywords(SharedKeywords, total=False):
-    """What toolkit.torch.IterableDataset takes: batches of samples, one epoch an iter()."""
-
+class _OrderedKeywords(SharedKeywords, total=False):
     shuffle: Annotated[
         Literal["none", "full", "block"],
         Option(
@@ -225,18 +223,6 @@ class BatchesKeywords(SharedKeywords, total=False):
             'within windows of 64 blocks, and reads from few places at a time; "none" keeps the stored order.',
             hints=((True, "Say shuffle='full'"), (False, "Say shuffle='none'")),
         ),
-    ]
-    weights: Annotated[
-        ArrayLike | None,
-        Option(
-            None,
-            'Draw with replacement: a number a sample of the dataset, or "balanced" for classes equally often.',
-            check=_check_weights,
-        ),
-    ]
-    epoch_samples: Annotated[
-        int | None,
-        Option(None, "Draws in an epoch; as many as there are samples when left out. Only with weights.", least=1),
     ]
     remainder: Annotated[
         Literal["keep", "drop", "pad"],
@@ -259,9 +245,24 @@ class BatchesKeywords(SharedKeywords, total=False):
     ]
 
 
-class LoaderKeywords(BatchesKeywords, _EpochsKeywords, _PlacedKeywords, total=False):
-    """What Dataset.loader() takes."""
+class BatchesKeywords(_OrderedKeywords, total=False):
+    """What toolkit.torch.IterableDataset takes: batches of samples, one epoch an iter()."""
 
+    weights: Annotated[
+        ArrayLike | None,
+        Option(
+            None,
+            'Draw with replacement: a number a sample of the dataset, or "balanced" for classes equally often.',
+            check=_check_weights,
+        ),
+    ]
+    epoch_samples: Annotated[
+        int | None,
+        Option(None, "Draws in an epoch; as many as there are samples when left out. Only with weights.", least=1),
+    ]
+
+
+class _DeviceKeywords(TypedDict, total=False):
     device: Annotated[
         Any,
         Option(
@@ -269,6 +270,19 @@ class LoaderKeywords(BatchesKeywords, _EpochsKeywords, _PlacedKeywords, total=Fa
             'With "torch", the device that tensors are to be on: "cuda" or "cuda:1" copy from page-locked memory while '
             "earlier work goes on. Left out, tensors share the memory that was filled.",
         ),
+    ]
+
+
+class LoaderKeywords(BatchesKeywords, _EpochsKeywords, _PlacedKeywords, _DeviceKeywords, total=False):
+    """What Dataset.loader() takes."""
+
+
+class MixedKeywords(_OrderedKeywords, _EpochsKeywords, _PlacedKeywords, _DeviceKeywords, total=False):
+    """What Mix.loader() takes."""
+
+    epoch_samples: Annotated[
+        int | None,
+        Option(None, "Samples of an epoch, of a mix whose sources begin anew: it has no end of its own.", least=1),
     ]
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from toolkit.errors import UsageError
-from toolkit.loader.options.fronts import LOADER, check_options
-from toolkit.loader.options.keywords import LoaderKeywords
+from toolkit.loader.options.fronts import LOADER, MIXED, check_options
+from toolkit.loader.options.keywords import LoaderKeywords, MixedKeywords
 from toolkit.loader.options.shared import (
     adapter,
     check_batch_size,
@@ -24,7 +24,7 @@ from toolkit.loader.order.order import Shuffle
 from toolkit.loader.order.ranks import find_ranks
 from toolkit.loader.outputs.spec import Mesh, OutputSpec
 
-__all__ = ["LoaderOptions", "OnError"]
+__all__ = ["LoaderOptions", "MixedOptions", "OnError"]
 
 
 class OnError(enum.Enum):
@@ -45,17 +45,13 @@ class LoaderOptions:
     given: LoaderKeywords
 
     def __post_init__(self) -> None:
-        given = check_options(LOADER, self.given)
+        given = self._checked()
         object.__setattr__(self, "given", given)
         check_batch_size(given)
         if given["batch_size"] is None and given["global_batch_size"] is None:
             raise UsageError("say batch_size= (samples on each rank) or global_batch_size= (on all ranks): one of them")
         if given["epochs"] is None and not self.bound.is_whole:
             raise UsageError("epochs=None goes on to the end of the run: say until_epoch= or steps=")
-        if given["weights"] is None and given["epoch_samples"] is not None:
-            raise UsageError("epoch_samples= is the number of draws: it needs weights=")
-        if given["weights"] is not None and self.shuffle is not Shuffle.NONE:
-            raise UsageError("weights= draws at random already: leave shuffle= out")
         _ = self.output_spec
         if given["sharding"] is not None:
             check_no_ranks(given)
@@ -64,6 +60,15 @@ class LoaderOptions:
                     "remainder='keep' ends an epoch with a shorter batch, which a sharding can't cut: say "
                     "remainder='drop' or 'pad'"
                 )
+
+    def _checked(self) -> LoaderKeywords:
+        """Return all of them, checked by themselves and as far as they choose an order."""
+        given = check_options(LOADER, self.given)
+        if given["weights"] is None and given["epoch_samples"] is not None:
+            raise UsageError("epoch_samples= is the number of draws: it needs weights=")
+        if given["weights"] is not None and given["shuffle"] != Shuffle.NONE.value:
+            raise UsageError("weights= draws at random already: leave shuffle= out")
+        return given
 
     @property
     def bound(self) -> Bound:
@@ -135,3 +140,10 @@ class LoaderOptions:
                 "ranks: take smaller batches"
             )
         return cut
+
+
+class MixedOptions(LoaderOptions):
+    """The options of a mix's loader: a LoaderOptions without weights, and with samples of an epoch."""
+
+    def _checked(self) -> LoaderKeywords:
+        return cast("LoaderKeywords", check_options(MIXED, cast("MixedKeywords", self.given)))

@@ -14,7 +14,7 @@ import threading
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,6 +86,12 @@ class MixPlan:
         self._firsts = [table.first for table in self._tables]
         if exhausted is Exhausted.STOP:
             self.rows = self._first_end(np.array(rows, np.int64))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_dealt": OrderedDict(), "_kept": 0, "_lock": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _lock=threading.Lock())
 
     def sources(self, first: int, count: int) -> tuple[_Ids, _Ids]:
         """Return the source of each row [first, first + count), and which of that source's rows it is (int64)."""

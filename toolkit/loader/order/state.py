@@ -57,6 +57,7 @@ class Run:
         pipeline: Hash of what changes samples.
         global_batch_size, world_size: Samples of all ranks in a step, and how many ranks there are, where samples
             depend on what else is in their batch; None where they don't, and then a state doesn't hold them.
+        mix: What decides how the sources of a mix are dealt, as JSON has it; None without one.
     """
 
     pin: str
@@ -67,6 +68,7 @@ class Run:
     pipeline: str
     global_batch_size: int | None = None
     world_size: int | None = None
+    mix: object = None
 
     def facts(self) -> dict[str, object]:
         """Return those that count."""
@@ -74,7 +76,7 @@ class Run:
 
 
 _RUN = tuple(Run.__dataclass_fields__)
-_OF_BATCHES = ("global_batch_size", "world_size")
+_OF_SOME = ("global_batch_size", "world_size", "mix")
 _CURSOR = tuple(Cursor.__dataclass_fields__)
 
 
@@ -96,8 +98,8 @@ def load_state(state: Mapping[str, Any], run: Run) -> Cursor:
     """
     facts = run.facts()
     if isinstance(state, Mapping):  # what one has of these and the other hasn't differs
-        of_state = [name for name in _OF_BATCHES if name in state]
-        state = {**{name: None for name in _OF_BATCHES if name in facts}, **state}
+        of_state = [name for name in _OF_SOME if name in state]
+        state = {**{name: None for name in _OF_SOME if name in facts}, **state}
         facts |= {name: None for name in of_state if name not in facts}
     check_state(state, "loader's", {"format": _FORMAT, "order_version": ORDER_VERSION}, facts, _CURSOR)
     cursor = Cursor(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from toolkit.loader.dataset.fetch import Fetcher
     from toolkit.loader.outputs.spec import OutputSpec
 
-__all__ = ["Batch", "MovableBatch", "Origin"]
+__all__ = ["Batch", "MovableBatch", "Origin", "Sources"]
 
 OriginT = TypeVar("OriginT")
 
@@ -107,6 +107,15 @@ class Origin:
     present: Mapping[str, Any]
     token: object
     keys: list[str | None] = field(default_factory=list)
+    sources: Sources | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """The sources of a mix, in the order of their rows: names, and int64 (n,), the first row of each."""
+
+    names: tuple[str, ...]
+    first_rows: NDArray[np.int64]
 
 
 class Batch(MovableBatch[Origin]):
@@ -147,6 +156,15 @@ class Batch(MovableBatch[Origin]):
     def present(self) -> Mapping[str, Any]:
         """For each optional slot what mask is for all: False where its value was missing and `fill` stands for it."""
         return self._known("present").present
+
+    @property
+    def source(self) -> list[str | None]:
+        """Names of the datasets of a mix that the samples come from; None where it is padded, and all without a mix."""
+        origin = self._known("source")
+        if origin.sources is None:
+            return [None] * len(origin.rows)
+        found = np.searchsorted(origin.sources.first_rows, origin.rows, side="right") - 1
+        return [origin.sources.names[number] if number >= 0 else None for number in found.tolist()]
 
     @property
     def sample_keys(self) -> list[str | None]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from toolkit.errors import LoaderError, SampleError
 from toolkit.loader.dataset.fetch import Fetcher
 from toolkit.loader.engine.work import FilledBatch
-from toolkit.loader.outputs.batch import Batch, Origin
+from toolkit.loader.outputs.batch import Batch, Origin, Sources
 from toolkit.loader.outputs.spec import Arrays
 from toolkit.loader.outputs.values import UnfitValueError
 from toolkit.loader.stages.filler import FilledSamples
@@ -39,7 +39,9 @@ class BatchOutput:
         dataset: str,
         makers: Mapping[str, str],
         maps: Sequence[BatchStep | BatchMap],
+        sources: Sources | None = None,
     ) -> None:
+        self._sources = sources
         self._arrays = arrays
         self._adapter = adapter
         self._fetcher = fetcher
@@ -74,6 +76,7 @@ class BatchOutput:
                 arrays.mask(mask),
                 {name: arrays.mask(there) for name, there in content.present.items()},
                 filled.token,
+                sources=self._sources,
             ),
         )
         if self._adapter is None:
