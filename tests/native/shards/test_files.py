@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from toolkit._native.shards.files import READ_CHANGED, READ_GOOD, read_files, start_writeback
+from toolkit._native.shards.files import READ_CHANGED, READ_GOOD, STAT_OTHER, read_files, start_writeback, stat_files
 
 CONTENTS = [b"", b"one", os.urandom(100_000), b"x" * 4096]
 
@@ -84,3 +84,43 @@ def test_writeback_is_only_advice(tmp_path: Path) -> None:
         fd = file.fileno()
     start_writeback(fd, 0, 3)  # closed: nothing happens
     assert (tmp_path / "file").read_bytes() == b"abc"
+
+
+def told(folder: Path | bytes, names: list[bytes]) -> tuple[list[int], list[tuple[int, int, int, int]]]:
+    sizes, mtimes, ctimes = (np.full(len(names), -7, np.int64) for _ in range(3))
+    inodes, statuses = np.full(len(names), 7, np.uint64), np.full(len(names), 99, np.int32)
+    stat_files(os.fsencode(folder), names, sizes, mtimes, ctimes, inodes, statuses)
+    columns = (sizes.tolist(), mtimes.tolist(), ctimes.tolist(), inodes.tolist())
+    return statuses.tolist(), list(zip(*columns, strict=True))
+
+
+def test_files_are_what_stat_says(paths: list[Path], tmp_path: Path) -> None:
+    os.utime(paths[1], ns=(5, -1_500_000_001))
+    odd = tmp_path / os.fsdecode(b"\xff \n.jpg")
+    odd.write_bytes(b"odd")
+    names = [os.fsencode(path.name) for path in [*paths, odd]]
+    infos = [path.stat() for path in [*paths, odd]]
+    expected = [(info.st_size, info.st_mtime_ns, info.st_ctime_ns, info.st_ino) for info in infos]
+    assert told(tmp_path, names) == ([READ_GOOD] * 5, expected)
+    assert told(tmp_path, []) == ([], [])
+
+
+def test_nothing_is_told_of_what_is_no_regular_file(paths: list[Path], tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("1.bin")
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    statuses, infos = told(tmp_path, [b"link", b"1.bin", b"folder", b"pipe", b"gone", b"1.bin/x", b"n" * 300])
+    assert statuses == [STAT_OTHER, READ_GOOD, STAT_OTHER, STAT_OTHER, errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG]
+    assert [info for info, status in zip(infos, statuses, strict=True) if status] == [(-7, -7, -7, 7)] * 6
+    assert told(tmp_path / "nowhere", [b"a", b"b"])[0] == [errno.ENOENT] * 2
+    assert told(tmp_path / "1.bin", [b"a"])[0] == [errno.ENOTDIR]
+
+
+def test_what_does_not_fit_the_names_is_refused(tmp_path: Path) -> None:
+    for short in range(5):
+        columns = [np.zeros(2 - (i == short), np.int64) for i in range(3)]
+        inodes, statuses = np.zeros(2 - (short == 3), np.uint64), np.zeros(2 - (short == 4), np.int32)
+        with pytest.raises(ValueError, match="must fit the names"):
+            stat_files(os.fsencode(tmp_path), [b"a", b"b"], *columns, inodes, statuses)
+    with pytest.raises(TypeError):
+        told(tmp_path, ["a"])  # type: ignore[list-item]

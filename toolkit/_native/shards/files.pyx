@@ -1,7 +1,9 @@
-"""Files in one call: a list of them read into one buffer, and the start of writing a file's pages to disk.
+"""Files in one call: a list of them read into one buffer, what each is, or the start of writing one to disk.
 
 The Python lines that say the same as read_files, for files that are all there and unchanged:
     b"".join(open(path, "rb").read() for path in paths)
+and as stat_files, for files that are all there and regular:
+    [os.stat(os.path.join(folder, name), follow_symlinks=False) for name in names]
 A file is what it was when it was listed if size, modification time and inode are: looked at once it was read, so that
 a change during the read is seen too.
 """
@@ -18,6 +20,7 @@ cdef extern from "fcntl.h" nogil:
     int O_RDONLY
     int O_CLOEXEC
     int O_NONBLOCK
+    int O_DIRECTORY
 
 cdef extern from "unistd.h" nogil:
     ssize_t c_read "read"(int fd, void *buffer, size_t n)
@@ -47,6 +50,27 @@ cdef extern from *:
         return 0;
     }
 
+    /* 0, an errno, or -2 when the name is that of no regular file; a link is none. */
+    static int tk_stat_file(
+        int folder, const char *name, int64_t *size, int64_t *mtime_ns, int64_t *ctime_ns, uint64_t *inode)
+    {
+        struct stat info;
+        if (fstatat(folder, name, &info, AT_SYMLINK_NOFOLLOW) != 0)
+            return errno;
+        if (!S_ISREG(info.st_mode))
+            return -2;
+    #ifdef __APPLE__
+        int64_t modified = info.st_mtimespec.tv_nsec, changed = info.st_ctimespec.tv_nsec;
+    #else
+        int64_t modified = info.st_mtim.tv_nsec, changed = info.st_ctim.tv_nsec;
+    #endif
+        *size = info.st_size;
+        *mtime_ns = (int64_t)info.st_mtime * 1000000000 + modified;
+        *ctime_ns = (int64_t)info.st_ctime * 1000000000 + changed;
+        *inode = (uint64_t)info.st_ino;
+        return 0;
+    }
+
     /* Advice: nothing that is lost when it fails, or where the system has no such call. */
     static void tk_start_writeback(int fd, int64_t offset, int64_t length)
     {
@@ -58,10 +82,13 @@ cdef extern from *:
     }
     """
     int tk_same_file(int fd, int64_t size, int64_t mtime_ns, uint64_t inode) nogil
+    int tk_stat_file(
+        int folder, const char *name, int64_t *size, int64_t *mtime_ns, int64_t *ctime_ns, uint64_t *inode) nogil
     void tk_start_writeback(int fd, int64_t offset, int64_t length) nogil
 
 READ_GOOD = 0
 READ_CHANGED = -1
+STAT_OTHER = -2
 
 
 cdef int _read_file(
@@ -125,6 +152,43 @@ def read_files(
     finally:
         free(names)
     return at
+
+
+def stat_files(
+    bytes folder not None, list names not None, int64_t[::1] sizes not None, int64_t[::1] mtimes_ns not None,
+    int64_t[::1] ctimes_ns not None, uint64_t[::1] inodes not None, int32_t[::1] statuses not None,
+):
+    """Tell what each of `names` (bytes) in a folder is: its size, times and inode.
+
+    Statuses: READ_GOOD, STAT_OTHER for what is no regular file, or an errno; of these nothing is told.
+    """
+    cdef int64_t n = len(names), i
+    cdef int fd, status
+    cdef const char *path = folder
+    if sizes.shape[0] != n or mtimes_ns.shape[0] != n or ctimes_ns.shape[0] != n or inodes.shape[0] != n:
+        raise ValueError("sizes, mtimes_ns, ctimes_ns and inodes must fit the names")
+    if statuses.shape[0] != n:
+        raise ValueError("statuses must fit the names")
+    if n == 0:
+        return
+    cdef const char **of = <const char **>malloc(<size_t>n * sizeof(char *))
+    if of == NULL:
+        raise MemoryError()
+    try:
+        for i in range(n):
+            of[i] = <bytes?>names[i]
+        with nogil:
+            fd = open(path, O_RDONLY | O_CLOEXEC | O_DIRECTORY)
+            status = errno if fd < 0 else 0
+            for i in range(n):
+                if fd < 0:
+                    statuses[i] = status
+                else:
+                    statuses[i] = tk_stat_file(fd, of[i], &sizes[i], &mtimes_ns[i], &ctimes_ns[i], &inodes[i])
+            if fd >= 0:
+                c_close(fd)
+    finally:
+        free(of)
 
 
 def start_writeback(int fd, int64_t offset, int64_t length):

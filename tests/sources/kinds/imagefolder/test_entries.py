@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolkit.sources.kinds.imagefolder.entries import Listed
-from toolkit.sources.kinds.imagefolder.walk import Entry, Found
+from toolkit.sources.kinds.imagefolder.found import Entry, Found
 
 FOUND = st.builds(
     lambda folder, name, size, reason, inode: Found(

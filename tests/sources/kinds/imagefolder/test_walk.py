@@ -8,19 +8,23 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command import unprivileged
 from pictures import encode, picture
 
+from toolkit._native.shards.files import stat_files
 from toolkit.errors import SourceError, StorageError
 from toolkit.sources.images import IMAGE_EXTENSIONS
+from toolkit.sources.kinds.imagefolder import walk as module
+from toolkit.sources.kinds.imagefolder.found import FoundFiles
 from toolkit.sources.kinds.imagefolder.scan import (
     ImageFolderOptions,
     Scan,
     scan_imagefolder,
 )
-from toolkit.sources.kinds.imagefolder.walk import Met, walk_images
+from toolkit.sources.kinds.imagefolder.walk import Met, walk_files, walk_images
 from toolkit.sources.reject import Reject
 
 
@@ -352,3 +356,35 @@ def test_images_are_found_by_content_too(tmp_path: Path) -> None:
     found = [each.key for each in walk_images(str(tmp_path), met)]
     assert found == ["a/no-extension", "a/x.PBM", "a/x.avif", "a/x.jpe", "a/y.jpg"]
     assert met.skips.counts["not_images"] == 4
+
+
+def test_images_listed_together_are_those_listed_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ["a.jpg", "b.jpg", "c.jpg", "d", "e.txt", "é.jpg", "f.PNG", "g.jpg", "h/a.jpg", "h/b.jpg", "i.jpg", "j.jpg"]
+    for name in names:
+        put(tmp_path, f"x/{name}", b"" if name == "b.jpg" else name.encode())
+    os.symlink("a.jpg", tmp_path / "x/bb.jpg")
+    put(tmp_path, os.fsdecode(b"y/\xff.jpg"))
+    put(tmp_path, "y/a.jpg")
+    put(tmp_path, os.fsdecode(b"\xfe/b.jpg"))
+    together = list(walk_images(str(tmp_path), met := Met()))
+    assert any(isinstance(one, FoundFiles) for one in walk_files(str(tmp_path), Met()))
+    monkeypatch.setattr(module, "_is_plain", lambda _: False)
+    assert list(walk_images(str(tmp_path), other := Met())) == together
+    assert other == met or other.skips.counts == met.skips.counts
+    assert len(together) == len(names) + 2
+
+
+def test_a_file_that_goes_while_its_folder_is_listed_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("a.jpg", "b.jpg", "c.jpg", "d.jpg"):
+        put(tmp_path, f"x/{name}")
+
+    def late(*given: Any) -> None:
+        (tmp_path / "x/b.jpg").unlink(missing_ok=True)
+        (tmp_path / "x/c.jpg").unlink(missing_ok=True)
+        (tmp_path / "x/c.jpg").mkdir(exist_ok=True)
+        stat_files(*given)
+
+    monkeypatch.setattr(module, "stat_files", late)
+    scan = scan_imagefolder(tmp_path)
+    assert keys(scan) == ["x/a.jpg", "x/d.jpg"]
+    assert reasons(scan) == {"x/b.jpg": "vanished while scanning", "x/c.jpg": "not a regular file"}

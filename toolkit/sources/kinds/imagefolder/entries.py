@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from toolkit.sources.kinds.imagefolder.walk import Entry, Found
+from toolkit.sources.kinds.imagefolder.found import Entry, Found, FoundFiles
 from toolkit.sources.path_arrays import strings
 
 __all__ = ["NO_LABEL", "Entries", "Listed"]
@@ -142,7 +142,7 @@ class Entries(Sequence[Entry]):
 class Listed:
     """What a walk found: images that can be packed as columns, the others one by one."""
 
-    def __init__(self, root: str, found: Iterable[Found]) -> None:
+    def __init__(self, root: str, found: Iterable[Found | FoundFiles]) -> None:
         """Take what is found below `root`, whose keys are paths below it."""
         self.lost: list[tuple[int, Found]] = []  # with the number of good ones before it
         self.root = root
@@ -152,6 +152,9 @@ class Listed:
         self._sizes, self._mtimes, self._ctimes, self._inodes = array("q"), array("q"), array("q"), array("Q")
         self._folders = array("i")
         for one in found:
+            if isinstance(one, FoundFiles):
+                self._add(one)
+                continue
             if one.reason is not None:
                 self.lost.append((len(self._sizes), one))
                 continue
@@ -162,6 +165,22 @@ class Listed:
             self._ctimes.append(one.ctime_ns)
             self._inodes.append(one.inode)
             self._folders.append(self.folders.setdefault(one.folder, len(self.folders)))
+
+    def _add(self, files: FoundFiles) -> None:
+        number = self.folders.setdefault(files.folder, len(self.folders))
+        lengths = np.fromiter(map(len, files.names), np.int64, len(files.names)) + len(files.prefix)
+        ends = len(self._text) + np.cumsum(lengths)
+        self._text += files.prefix + files.prefix.join(files.names)
+        columns = (
+            (self._ends, ends),
+            (self._sizes, files.sizes),
+            (self._mtimes, files.mtimes_ns),
+            (self._ctimes, files.ctimes_ns),
+            (self._inodes, files.inodes),
+            (self._folders, np.full(len(lengths), number, np.int32)),
+        )
+        for column, values in columns:
+            column.frombytes(values.tobytes())
 
     def __len__(self) -> int:
         """Count all, those that can't be packed too."""

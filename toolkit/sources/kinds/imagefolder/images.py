@@ -18,7 +18,7 @@ from toolkit.pipelines.image.medium import ImageMedium
 from toolkit.pipelines.medium import UnfitMediumError
 from toolkit.sources.base import PIECE_BYTES, too_large
 from toolkit.sources.kinds.imagefolder.entries import Entries
-from toolkit.sources.kinds.imagefolder.walk import Entry
+from toolkit.sources.kinds.imagefolder.found import Entry
 from toolkit.sources.names import printable
 from toolkit.sources.options import VerifyImages
 from toolkit.sources.payloads import check_payload

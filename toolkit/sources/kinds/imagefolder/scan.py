@@ -16,16 +16,9 @@ from toolkit.sources.files import stays_within
 from toolkit.sources.images import IMAGE_EXTENSIONS, is_image
 from toolkit.sources.kinds.imagefolder.doubts import class_doubts, table_doubts
 from toolkit.sources.kinds.imagefolder.entries import Entries, Listed
+from toolkit.sources.kinds.imagefolder.found import Entry, Found, FoundFiles
 from toolkit.sources.kinds.imagefolder.split_folders import SplitFolders, check_mapping, mapped, named, refuse_mixed
-from toolkit.sources.kinds.imagefolder.walk import (
-    Entry,
-    FolderId,
-    Found,
-    Met,
-    folder_id,
-    list_folder,
-    walk_images,
-)
+from toolkit.sources.kinds.imagefolder.walk import FolderId, Met, folder_id, list_folder, walk_files
 from toolkit.sources.labels import check_label_options
 from toolkit.sources.names import is_utf8, printable
 from toolkit.sources.options import LabelMode
@@ -116,11 +109,11 @@ class _Chosen:
     def excluded(self) -> int:
         return self.skips.counts["excluded"]
 
-    def of(self, found: Iterable[Found]) -> Iterator[Found]:
-        if not self.patterns:
-            yield from found
-            return
-        for one in found:
+    def of(self, found: Iterable[Found | FoundFiles]) -> Iterable[Found | FoundFiles]:
+        return self._of_each(found) if self.patterns else found
+
+    def _of_each(self, found: Iterable[Found | FoundFiles]) -> Iterator[Found]:
+        for one in itertools.chain.from_iterable([one] if isinstance(one, Found) else one.each() for one in found):
             if self.patterns.takes(one.key):
                 self._kept.add(one.folder)
                 yield one
@@ -219,7 +212,7 @@ def _walk(
     stays = (lambda _: True) if options.follow_links else stays_within([os.path.realpath(base)])
     if splits is None:
         met = Met()
-        found = walk_images(base, met, stays=stays, empty_too=options.empty_too)
+        found = walk_files(base, met, stays=stays, empty_too=options.empty_too)
         return met, {options.split or DEFAULT_SPLIT: Listed(base, chosen.of(found))}
     # What lies beside the split folders counts, unless only some were asked for.
     some = options.split is not None or bool(options.splits)
@@ -234,7 +227,7 @@ def _walk(
                     f"{printable(os.path.realpath(os.path.join(base, name)))!r}: give --follow-links if that is meant"
                 )
         walks = (
-            walk_images(
+            walk_files(
                 os.path.join(base, name),
                 met,
                 prefix=f"{name}/",

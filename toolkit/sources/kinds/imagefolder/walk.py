@@ -13,14 +13,17 @@ import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import NamedTuple
 
+import numpy as np
+
+from toolkit._native.shards.files import READ_GOOD, stat_files
 from toolkit.errors import StorageError
-from toolkit.sources.images import is_image
+from toolkit.sources.images import IMAGE_EXTENSIONS, is_image
+from toolkit.sources.kinds.imagefolder.found import Found, FoundFiles
 from toolkit.sources.names import is_utf8
 from toolkit.sources.skips import Skips
 
-__all__ = ["Entry", "FolderId", "Found", "Met", "folder_id", "list_folder", "walk_images"]
+__all__ = ["FolderId", "Met", "folder_id", "list_folder", "walk_files", "walk_images"]
 
 
 BROKEN_LINK = "broken symbolic link"
@@ -41,51 +44,6 @@ FolderId = tuple[int, int]
 """Device and inode of a folder: what a loop of symbolic links comes back to."""
 
 _by_name = attrgetter("name")
-
-
-class Found(NamedTuple):
-    """One image file.
-
-    Attributes:
-        folder: Name of the folder directly below the base that it lies in, however deep; None for a file
-            directly in the base.
-        key: Path below the base, separated by "/", behind the walk's prefix.
-        path: Path to open it with.
-        bytes: Its size; 0 when there is a reason.
-        reason: Why it can't be packed, or None.
-        mtime_ns: When it was last changed; 0 when there is a reason.
-        inode: Its number in the file system; 0 when there is a reason.
-        ctime_ns: When anything about it last changed, which can't be set back; 0 when there is a reason.
-    """
-
-    folder: str | None
-    key: str
-    path: str
-    bytes: int
-    reason: str | None
-    mtime_ns: int = 0
-    inode: int = 0
-    ctime_ns: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One image to pack.
-
-    Attributes:
-        key: Path below the source separated by "/", split and class folder included; unique.
-        path: Absolute path to open it with (its part above the source may hold surrogate escapes).
-        label: Index in the class map; None without a class folder.
-        bytes: Size when it was listed.
-        mtime_ns, inode: When it was last changed, and its number in the file system, as listed.
-    """
-
-    key: str
-    path: str
-    label: int | None
-    bytes: int
-    mtime_ns: int = field(default=0, compare=False)
-    inode: int = field(default=0, compare=False)
 
 
 @dataclass(slots=True)
@@ -148,6 +106,23 @@ def walk_images(
     stays: Callable[[str], bool] = lambda _: True,
     empty_too: bool = False,
 ) -> Iterator[Found]:
+    """Yield what walk_files() does, one by one."""
+    for one in walk_files(base, met, prefix=prefix, above=above, stays=stays, empty_too=empty_too):
+        if isinstance(one, Found):
+            yield one
+        else:
+            yield from one.each()
+
+
+def walk_files(
+    base: str,
+    met: Met,
+    *,
+    prefix: str = "",
+    above: frozenset[FolderId] = frozenset(),
+    stays: Callable[[str], bool] = lambda _: True,
+    empty_too: bool = False,
+) -> Iterator[Found | FoundFiles]:
     """Yield every image file below a folder, sorted by the parts of its path in code point order.
 
     Links to files and folders are followed; one that leads back to a folder it lies in is not. One stat a
@@ -172,8 +147,15 @@ def walk_images(
     top: str | None = None
     while stack:
         entries, prefix, ident = stack[-1]
+        plain: list[os.DirEntry[str]] = []
         for entry in entries:
             name = entry.name
+            if _is_plain(entry):
+                plain.append(entry)
+                continue
+            if plain:
+                yield from _together(plain, top, prefix, empty_too)
+                plain = []
             if _is_hidden(name):
                 met.skips.add("hidden", prefix + name)
             elif _is_folder(entry):
@@ -208,6 +190,7 @@ def walk_images(
             else:
                 met.skips.add(_other_kind(name), prefix + name)
         else:
+            yield from _together(plain, top, prefix, empty_too)
             stack.pop()
             ancestors.discard(ident)
             if len(stack) == 1:
@@ -256,6 +239,42 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         if error.errno in _LEADS_NOWHERE:
             return False
         raise _unreadable(entry.path, error) from error
+
+
+def _is_plain(entry: os.DirEntry[str]) -> bool:
+    """Tell whether an entry is a file called as images are; by what the listing of its folder told."""
+    name = entry.name
+    return name.lower().endswith(IMAGE_EXTENSIONS) and not name.startswith(".") and entry.is_file(follow_symlinks=False)
+
+
+def _together(
+    entries: list[os.DirEntry[str]], top: str | None, prefix: str, empty_too: bool
+) -> Iterator[Found | FoundFiles]:
+    """Yield plain entries of one folder: many in one, where nothing is odd about them."""
+    if not entries:
+        return
+    try:
+        start, names = prefix.encode(), [entry.name.encode() for entry in entries]
+    except UnicodeEncodeError:
+        yield from (_inspect(entry, top, prefix + entry.name, empty_too) for entry in entries)
+        return
+    folder = entries[0].path[: -len(entries[0].name)]
+    sizes, mtimes_ns, ctimes_ns = (np.zeros(len(names), np.int64) for _ in range(3))
+    inodes, statuses = np.zeros(len(names), np.uint64), np.zeros(len(names), np.int32)
+    stat_files(os.fsencode(folder), names, sizes, mtimes_ns, ctimes_ns, inodes, statuses)
+    odd = statuses != READ_GOOD
+    if not empty_too:
+        odd |= sizes == 0
+    done = 0
+    for stop in [*np.flatnonzero(odd).tolist(), len(names)]:
+        if stop > done:
+            part = slice(done, stop)
+            yield FoundFiles(
+                top, start, folder, names[part], sizes[part], mtimes_ns[part], ctimes_ns[part], inodes[part]
+            )
+        if stop < len(names):
+            yield _inspect(entries[stop], top, prefix + entries[stop].name, empty_too)
+        done = stop + 1
 
 
 def _inspect(entry: os.DirEntry[str], top: str | None, key: str, empty_too: bool) -> Found:
