@@ -374,3 +374,25 @@ def test_tests_lie_in_the_rooms_that_they_test() -> None:
         if not (HOUSE / room / "__init__.py").is_file():
             wrong.append(f"tests/{folder.as_posix()} tests no room: there is no toolkit/{room.as_posix()}")
     assert not wrong
+
+
+# What forks itself in a process of its own, or as a child that warnings are silenced for.
+FORKING = {"forks.py", "faults/driver.py", "fuzz/loop.py"}
+
+
+def test_tests_fork_and_draw_as_steady_ones_do() -> None:
+    """JAX warns of a fork wherever another test has imported it, and a warning is an error; drawing is never timed."""
+    tests, wrong = ROOT / "tests", []
+    for path in sorted(tests.rglob("*.py")):
+        where = path.relative_to(tests).as_posix()
+        for node in ast.walk(ast.parse(path.read_text())):
+            match node:
+                case ast.Call(func=ast.Attribute(attr="fork" | "forkpty")) if where not in FORKING:
+                    wrong.append(
+                        f"{where}:{node.lineno} forks the process of all tests: forks.forked() does it quietly"
+                    )
+                case ast.keyword(arg="suppress_health_check") if "too_slow" not in ast.unparse(node.value):
+                    wrong.append(
+                        f"{where}:{node.value.lineno} leaves too_slow out, which conftest.py says for the rest"
+                    )
+    assert not wrong

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 import textwrap
@@ -12,6 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from ports import reserved_port
+from waiting import PATIENCE
 
 import toolkit
 
@@ -74,17 +75,15 @@ PROCESSES = """
 
 
 def test_processes_compare_where_they_stand(root: str) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
     environment = {**os.environ, "JAX_PLATFORMS": "cpu", "JAX_CPU_COLLECTIVES_IMPLEMENTATION": "gloo"}
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", textwrap.dedent(PROCESSES), root, address, str(rank)],
-            stderr=subprocess.PIPE, text=True, env=environment,
-        )
-        for rank in range(2)
-    ]  # fmt: skip
-    for process in processes:
-        _, errors = process.communicate(timeout=120)
-        assert process.returncode == 0, errors
+    with reserved_port() as port:
+        processes = [
+            subprocess.Popen(
+                [sys.executable, "-c", textwrap.dedent(PROCESSES), root, f"127.0.0.1:{port}", str(rank)],
+                stderr=subprocess.PIPE, text=True, env=environment,
+            )
+            for rank in range(2)
+        ]  # fmt: skip
+        for process in processes:
+            _, errors = process.communicate(timeout=PATIENCE)
+            assert process.returncode == 0, errors

@@ -6,7 +6,6 @@ import copy
 import json
 import os
 import pickle
-import socket
 import subprocess
 import sys
 import textwrap
@@ -16,6 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 from pictures import make_folder
+from ports import torch_rendezvous
+from waiting import PATIENCE
 
 import toolkit
 from toolkit import slot
@@ -131,20 +132,17 @@ RANKS = """
 
 
 def test_ranks_compare_where_they_stand(root: str) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
-    world = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-    ranks = [
-        subprocess.Popen(
-            [sys.executable, "-c", textwrap.dedent(RANKS), root],
-            stderr=subprocess.PIPE, text=True, env={**os.environ, **world, "RANK": str(rank)},
-        )
-        for rank in range(2)
-    ]  # fmt: skip
-    for process in ranks:
-        _, errors = process.communicate(timeout=120)
-        assert process.returncode == 0, errors
+    with torch_rendezvous(2) as world:
+        ranks = [
+            subprocess.Popen(
+                [sys.executable, "-c", textwrap.dedent(RANKS), root],
+                stderr=subprocess.PIPE, text=True, env={**os.environ, **world, "RANK": str(rank)},
+            )
+            for rank in range(2)
+        ]  # fmt: skip
+        for process in ranks:
+            _, errors = process.communicate(timeout=PATIENCE)
+            assert process.returncode == 0, errors
 
 
 def test_random_steps_draw_by_epoch_and_index_once_one_is_told(root: str) -> None:

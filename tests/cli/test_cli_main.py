@@ -8,12 +8,12 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from command import PROGRAM, Cli, encoded, program, put
 from typer.main import get_command
+from waiting import PATIENCE, wait_until
 
 import toolkit
 from toolkit.cli import cmd_doctor
@@ -197,19 +197,33 @@ def test_interrupted_pack(tmp_path: Path) -> None:
     data = encoded(64, 64)
     for i in range(3000):
         put(tmp_path, f"source/a/{i}.jpg", data)
+    # What reads the images waits in the middle: else all might be packed before the interrupt is sent.
+    inside, go_on = tmp_path / "inside", tmp_path / "go on"
+    code = (
+        "import os, time\n"
+        "from toolkit.cli.main import main\n"
+        "from toolkit.sources.kinds.imagefolder import source\n"
+        "real, seen = source.read_images, [0]\n"
+        "def read(entries, *rest):\n"
+        "    seen[0] += len(entries)\n"
+        "    if seen[0] > 1500:\n"
+        f"        open({str(inside)!r}, 'w').close()\n"
+        f"        while not os.path.exists({str(go_on)!r}):\n"
+        "            time.sleep(0.005)\n"
+        "    return real(entries, *rest)\n"
+        "source.read_images = read\n"
+        "main()\n"
+    )
     begun = subprocess.Popen(
-        [*PROGRAM, "pack", str(tmp_path / "source"), str(tmp_path / "ds"), "--shard-size", "64KiB"],
+        [sys.executable, "-c", code, "pack", str(tmp_path / "source"), str(tmp_path / "ds"), "--shard-size", "64KiB"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
-    deadline = time.monotonic() + 60
-    while not list(tmp_path.glob("ds/shards/.tmp-*")):
-        assert begun.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
+    wait_until(lambda: inside.exists() or begun.poll() is not None)
     begun.send_signal(signal.SIGINT)
-    out, err = begun.communicate(timeout=60)
+    go_on.touch()
+    out, err = begun.communicate(timeout=PATIENCE)
     assert (begun.returncode, out) == (130, "")
     said = r"interrupted; nothing was committed; kept: \d+ of \d+ shards\. The same command (begins anew|goes on .*)\n"
     assert re.fullmatch(said, err)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from pictures import make_folder
+from ports import torch_rendezvous
+from waiting import PATIENCE
 
 from toolkit.pack.job import PackJob
 from toolkit.pack.run import pack
@@ -38,7 +39,7 @@ def start(name: str, *arguments: str, **environment: str) -> subprocess.Popen[st
 
 
 def output(process: subprocess.Popen[str], returncode: int = 0) -> list[str]:
-    out, errors = process.communicate(timeout=120)
+    out, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == returncode, errors
     return out.splitlines()
 
@@ -49,12 +50,9 @@ def trained(lines: list[str]) -> list[tuple[int, int]]:
 
 
 def run_ranks(world_size: int, *arguments: str, returncode: int = 0) -> list[list[str]]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
-    world = {"WORLD_SIZE": str(world_size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-    processes = [start("torch", *arguments, RANK=str(rank), **world) for rank in range(world_size)]
-    return [output(process, returncode) for process in processes]
+    with torch_rendezvous(world_size) as world:
+        processes = [start("torch", *arguments, RANK=str(rank), **world) for rank in range(world_size)]
+        return [output(process, returncode) for process in processes]
 
 
 def test_torch_with_other_numbers_of_ranks(dataset: str, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from waiting import PATIENCE
 
 import toolkit
 from toolkit.checks.verify import verify
@@ -220,7 +221,7 @@ KILLER = textwrap.dedent(
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_a_kill_at_every_step(tmp_path: Path, moment: str) -> None:
     command = [sys.executable, "-W", "ignore", "-c", KILLER, str(SOURCE), str(tmp_path), moment]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
     kills, new, stale = map(int, done.stdout.split())
     assert kills > 15

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import threading
 from collections.abc import Callable
@@ -57,6 +58,7 @@ def test_permission_denied_is_a_storage_error(tmp_path: Path) -> None:
 
 
 def test_no_descriptor_stays_open(dataset: Path) -> None:
+    gc.collect()  # what other tests left
     before = os.listdir("/proc/self/fd")
     ds = toolkit.open(dataset, split="train")
     for row in range(len(ds)):

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from contracts.store import SAMPLES, StoreContract
+from forks import forked
 
 import toolkit
 from toolkit.errors import NotFoundError
@@ -98,13 +99,13 @@ def test_a_forked_child_reads_it(commit_samples: Callable[..., str]) -> None:
     store = MemoryStore()
     commit_samples(store, {"train": [SAMPLES]})
     ds = toolkit.open(store.location)
-    child = os.fork()
-    if child == 0:
-        try:
-            good = pickle.loads(pickle.dumps(ds))[5]["image"] == SAMPLES[5]["image"]["bytes"]  # type: ignore[index]
-        finally:
-            os._exit(0 if good else 1)
-    assert os.waitpid(child, 0)[1] == 0
+
+    def read() -> None:
+        assert pickle.loads(pickle.dumps(ds))[5]["image"] == SAMPLES[5]["image"]["bytes"]  # type: ignore[index]
+
+    child = forked(read)
+    child.join()
+    assert child.exitcode == 0
     assert ds[5]["image"] == SAMPLES[5]["image"]["bytes"]  # type: ignore[index]
 
 

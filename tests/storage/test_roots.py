@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import hmac
 import json
@@ -71,6 +72,7 @@ def test_without_a_state_folder_of_its_own_the_key_lies_in_the_home(
 
 def test_descriptors_are_closed_with_their_roots(store: LocalStore, home: Path) -> None:
     roots = Roots(store, check_roots(home / "photos", store))
+    gc.collect()  # what other tests left
     before = len(os.listdir("/proc/self/fd"))
     roots.descriptor("source")
     assert len(os.listdir("/proc/self/fd")) == before + 1

@@ -20,7 +20,7 @@ __all__ = ["NamelessFile", "append", "file_bytes", "read_whole", "scratch_folder
 
 _SPOOLED_BYTES = 1024 * 1024  # at a time
 _SPOOL_PREFIX = f"{TEMPORARY_PREFIX}stdin-"
-_SETTLED_SECONDS = 2.0  # between making a folder and holding it
+_SETTLED_SECONDS = 600.0  # between making a folder and holding it: its process may be stopped meanwhile
 
 
 class NamelessFile:

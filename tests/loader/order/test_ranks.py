@@ -6,6 +6,7 @@ import sys
 import textwrap
 
 import pytest
+from waiting import PATIENCE
 
 from toolkit.errors import UsageError
 from toolkit.loader.order.ranks import find_ranks
@@ -70,15 +71,18 @@ def test_jax_says_it_once_it_is_distributed() -> None:
         import socket, jax
         from toolkit.loader.order.ranks import find_ranks
         assert find_ranks(None, None, {}) == (0, 1)
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        jax.distributed.initialize(f"127.0.0.1:{port}", num_processes=1, process_id=0)
+        kept = socket.socket()  # so that nobody else gets its port
+        kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        kept.bind(("127.0.0.1", 0))
+        jax.distributed.initialize(f"127.0.0.1:{kept.getsockname()[1]}", num_processes=1, process_id=0)
         batch_script = {"SLURM_JOB_ID": "1", "SLURM_PROCID": "0", "SLURM_NTASKS": "4"}
         assert find_ranks(None, None, batch_script) == (0, 1)
     """
     subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)], env={"JAX_PLATFORMS": "cpu", **_path()}, check=True, timeout=60
+        [sys.executable, "-c", textwrap.dedent(code)],
+        env={"JAX_PLATFORMS": "cpu", **_path()},
+        check=True,
+        timeout=PATIENCE,
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import textwrap
@@ -15,6 +14,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from ports import reserved_port
+from waiting import PATIENCE
 
 import toolkit
 from toolkit.loader.order.cut import Cut, Remainder
@@ -60,7 +61,7 @@ DEVICES = """
     # A cap of two batches and a thread is kept, though JAX lets go late; other kinds of memory are filled too.
     host = NamedSharding(grid, P("data"), memory_kind="pinned_host")
     cap = 2 * 16 * (16 * 16 * 3 * 4 + 8) + (256 << 10)
-    loader = ds.loader(steps, sharding=data, max_bytes=cap, hold_timeout=5, epochs=5, **options)
+    loader = ds.loader(steps, sharding=data, max_bytes=cap, hold_timeout=300, epochs=5, **options)
     assert sum(int(batch.mask.sum()) for batch in loader) == 5 * len(ds)
     batch = next(iter(ds.loader(steps, sharding=host, **options)))
     assert batch["image"].sharding.memory_kind == "pinned_host"
@@ -180,17 +181,16 @@ def run(program: str, *args: object, devices: int) -> subprocess.Popen[str]:
 
 
 def output(process: subprocess.Popen[str]) -> str:
-    out, complaints = process.communicate(timeout=120)
+    out, complaints = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, complaints
     return out
 
 
 def run_processes(root: Path, state: Any, order: list[int]) -> list[dict[str, Any]]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
-    both = [run(PROCESS, root, address, i, json.dumps(state), json.dumps(order), devices=2) for i in range(2)]
-    return [json.loads(output(process).splitlines()[-1]) for process in both]
+    with reserved_port() as port:
+        arguments = json.dumps(state), json.dumps(order)
+        both = [run(PROCESS, root, f"127.0.0.1:{port}", i, *arguments, devices=2) for i in range(2)]
+        return [json.loads(output(process).splitlines()[-1]) for process in both]
 
 
 def test_batches_are_those_of_a_loader_without(packed: Path) -> None:

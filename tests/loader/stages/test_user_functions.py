@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from waiting import PATIENCE
 
 import toolkit
 from toolkit import slot
@@ -30,7 +30,7 @@ def gate() -> Iterator[threading.Event]:
     event.set()
     for thread in threading.enumerate():
         if thread.name.startswith("toolkit-loader"):
-            thread.join(20)
+            thread.join(PATIENCE)
 
 
 def through(
@@ -105,13 +105,11 @@ def test_a_function_that_never_returns_is_named(ds: toolkit.Dataset, gate: threa
             gate.wait()
         return value
 
-    begun = time.monotonic()
     with pytest.raises(
         SampleError, match=r"key 'val/cat/0000.jpg', slot 'label', .*has not returned for 0.3 s"
-    ) as caught:
-        through(ds, stuck, "int64", timeout=0.3, threads=1)
+    ) as caught:  # the first one: one that returns may take longer as well, where the machine pauses
+        through(ds[10:], stuck, "int64", timeout=0.3, threads=1)
     assert caught.value.row == 10
-    assert time.monotonic() - begun < 20
 
 
 def test_close_does_not_wait_for_it(ds: toolkit.Dataset, gate: threading.Event) -> None:
@@ -134,15 +132,15 @@ def test_close_does_not_wait_for_it(ds: toolkit.Dataset, gate: threading.Event) 
 
     consumer = threading.Thread(target=consume)
     consumer.start()
-    entered.wait(20)
+    assert entered.wait(PATIENCE)
     loader.close()
-    consumer.join(20)
+    consumer.join(PATIENCE)
     assert "the iteration ended after 0" in str(ended[0])
     assert any(thread.name.startswith("toolkit-loader") for thread in threading.enumerate())
     gate.set()
     for thread in threading.enumerate():
         if thread.name.startswith("toolkit-loader"):
-            thread.join(20)
+            thread.join(PATIENCE)
             assert not thread.is_alive()
 
 

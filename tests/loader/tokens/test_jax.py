@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import textwrap
@@ -12,7 +11,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from ports import reserved_port
 from token_oracle import Packed
+from waiting import PATIENCE
 
 pytest.importorskip("jax")
 
@@ -94,7 +95,7 @@ def run(program: str, *args: object, devices: int) -> subprocess.Popen[str]:
 
 
 def answer(process: subprocess.Popen[str]) -> dict[str, Any]:
-    out, complaints = process.communicate(timeout=120)
+    out, complaints = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, complaints
     found: dict[str, Any] = json.loads(out.splitlines()[-1])
     return found
@@ -106,11 +107,9 @@ def test_batches_arrive_with_the_sharding_that_was_asked_for(packed: Packed) -> 
 
 
 def test_two_processes_get_different_rows_of_the_same_batches(packed: Packed) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
-    both = [run(PROCESS, packed.path, address, number, devices=2) for number in range(2)]
-    answers = [answer(process) for process in both]
+    with reserved_port() as port:
+        both = [run(PROCESS, packed.path, f"127.0.0.1:{port}", number, devices=2) for number in range(2)]
+        answers = [answer(process) for process in both]
     assert answers[0]["state"] == answers[1]["state"]
     stream = packed.open().tokens(seq_len=64, batch_size=8, shuffle="block", total_steps=5)
     for step, batch in enumerate(stream):

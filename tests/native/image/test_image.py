@@ -16,6 +16,7 @@ from native.image.test_image_oracle import DECODE_TOLERANCE, decode, difference,
 from native.image.test_image_oracle import program as build
 from PIL import Image
 from pillow_resample import STOCK_PILLOW
+from waiting import PATIENCE
 
 from toolkit._native.image import program as image
 
@@ -271,7 +272,7 @@ def test_scratch_is_for_one_call_at_a_time() -> None:
     threads = [threading.Thread(target=work) for _ in range(2)]
     for thread in threads:
         thread.start()
-    assert refused.wait(30)
+    assert refused.wait(PATIENCE)
     stop.set()
     for thread in threads:
         thread.join()

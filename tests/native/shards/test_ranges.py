@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import socket
 from collections.abc import Iterator, Sequence
@@ -89,6 +90,7 @@ class Opened:
 
 @pytest.fixture(params=[False, True], ids=["openat2", "walk"])
 def walk(request: pytest.FixtureRequest) -> Iterator[bool]:
+    gc.collect()  # what other tests left
     before = len(os.listdir("/proc/self/fd"))
     yield request.param
     assert len(os.listdir("/proc/self/fd")) == before, "a descriptor stays open"

@@ -7,14 +7,14 @@ import json
 import multiprocessing
 import os
 import threading
-import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from forks import forked
 from pictures import encode, picture
 from PIL import Image
 
@@ -400,19 +400,10 @@ def test_one_writer_at_a_time_and_one_thread(tmp_path: Path) -> None:
         thread.start()
         thread.join()
         assert "opened by another thread" in told[0]
-        _forked(_add_in_child, w, tmp_path / "told").join()
+        forked(_add_in_child, w, tmp_path / "told").join()
         assert "opened in another process" in (tmp_path / "told").read_text()
         w.add(a=2)
     assert [row["a"] for row in rows(tmp_path / "ds")] == [2]
-
-
-def _forked(target: Callable[..., object], *args: object) -> multiprocessing.process.BaseProcess:
-    """Start a child forked from this process, of which JAX warns where another test has imported it."""
-    child = multiprocessing.get_context("fork").Process(target=target, args=args)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        child.start()
-    return child
 
 
 def _add_in_child(w: toolkit.Writer, told: Path) -> None:
@@ -462,7 +453,7 @@ def test_an_interrupt_that_the_block_catches_commits_nothing(tmp_path: Path) -> 
 def test_a_process_forked_inside_the_block_keeps_no_lock(tmp_path: Path) -> None:
     ended = multiprocessing.get_context("fork").Event()
     with toolkit.writer(tmp_path / "ds", columns={"a": "int64"}) as w:
-        child = _forked(ended.wait, 60)
+        child = forked(ended.wait, 60)
         w.add(a=2)
     write(tmp_path / "ds", {"a": 3}, on_existing="append")
     ended.set()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import struct
 import subprocess
@@ -214,6 +215,7 @@ def test_threads_hear_their_own() -> None:
 
 
 def test_filters_of_the_user_are_kept() -> None:
+    gc.collect()  # what other tests left may warn when it goes
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         before = list(warnings.filters)

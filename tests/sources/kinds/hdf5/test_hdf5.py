@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from pictures import encode, picture
+from waiting import tick
 
 import toolkit
 from toolkit.errors import SourceError
@@ -334,6 +335,7 @@ def test_a_file_that_is_being_written_is_told(tmp_path: Path) -> None:
 def test_a_file_that_changes_is_told(tmp_path: Path) -> None:
     path = written(tmp_path / "a.h5", lambda file: file.create_dataset("x", data=np.arange(3)))
     table = only(path)
+    tick(tmp_path)
     written(path, lambda file: file.create_dataset("x", data=np.arange(3) + 1))
     with pytest.raises(SourceError, match="was changed during the pack"):
         contents(table)

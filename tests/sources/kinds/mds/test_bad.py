@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from mds_shards import changed, encoded, entry, numbers, packed, samples, shard, write, write_index
+from waiting import tick
 
 import toolkit
 from toolkit.errors import NotFoundError, SourceError
@@ -331,6 +332,7 @@ def test_a_file_that_changes_is_noticed(tmp_path: Path) -> None:
     _, source = make_source("mds", SourceOptions(paths=(str(folder),), slice_bytes=1 << 20))
     survey = source.survey()
     content = (folder / "shard.00000.mds").read_bytes()
+    tick(tmp_path)
     (folder / "shard.00000.mds").write_bytes(content)
     with pytest.raises(SourceError, match="was changed during the pack"):
         list(source.read(survey, survey.slices[0]))

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from waiting import tick
 
 from toolkit.errors import SourceError
 from toolkit.sources.kinds.numpy import array as array_module
@@ -345,6 +346,7 @@ def test_what_takes_too_much_memory_is_refused(
 def test_a_file_that_changes_is_told(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.arange(10))
     table = only(tmp_path / "x.npy")
+    tick(tmp_path)
     np.save(tmp_path / "x.npy", np.arange(10) + 1)
     with pytest.raises(SourceError, match="was changed during the pack"):
         contents(table)
