@@ -16,6 +16,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from forks import forked
 from pictures import encode, make_folder, picture
 from sources import tars
 
@@ -333,10 +334,13 @@ def test_records_travel_as_bytes(tmp_path: Path) -> None:
 
 def test_a_forked_child_goes_on(tmp_path: Path) -> None:
     ds = toolkit.open(folder(tmp_path))
-    child = os.fork()
-    if child == 0:
-        os._exit(0 if [*ds.loader(batch_size=3)][1]["label"].tolist() == [0, 0, 0] else 1)
-    assert os.waitpid(child, 0)[1] == 0
+
+    def load() -> None:
+        assert [*ds.loader(batch_size=3)][1]["label"].tolist() == [0, 0, 0]
+
+    child = forked(load)
+    child.join()
+    assert child.exitcode == 0
 
 
 def test_views_and_joined_datasets(tmp_path: Path) -> None:

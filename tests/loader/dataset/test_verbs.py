@@ -32,7 +32,9 @@ VIEWS = st.lists(
     ),
     max_size=3,
 )
-QUICK = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+QUICK = settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 
 
 def rows_of(first: int, rows: int) -> pa.RecordBatch:
