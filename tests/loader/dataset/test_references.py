@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow.compute as pc
 import pytest
+from forks import forked, unheard
 from referenced import refer, sums_of
 
 import toolkit
@@ -221,7 +222,7 @@ def test_roots_travel_with_a_pickle(packed: Path, tmp_path: Path, start: str) ->
     expected = _read_all(toolkit.open(packed, split="train"), [3, 149])
     assert _read_all(ds, [3, 149]) == expected
     assert pickle.loads(pickle.dumps(ds)).roots == ds.roots == {"source": str(tmp_path / "moved")}
-    with multiprocessing.get_context(start).Pool(1) as pool:
+    with unheard(), multiprocessing.get_context(start).Pool(1) as pool:
         assert pool.apply(_read_all, (ds, [3, 149])) == expected
         assert pool.apply(_read_all, (ds.take([3, 149]), [0, 1])) == expected
 
@@ -229,10 +230,14 @@ def test_roots_travel_with_a_pickle(packed: Path, tmp_path: Path, start: str) ->
 def test_a_forked_child_reads_by_the_open_roots(shared: dict[str, Path]) -> None:
     ds = toolkit.open(shared["files"], split="train")
     expected = ds[5]
-    pid = os.fork()
-    if pid == 0:
-        os._exit(0 if ds[5] == expected and toolkit.open(shared["tar"], split="train")[5] == expected else 1)
-    assert os.waitpid(pid, 0)[1] == 0
+
+    def read() -> None:
+        assert ds[5] == expected
+        assert toolkit.open(shared["tar"], split="train")[5] == expected
+
+    child = forked(read)
+    child.join()
+    assert child.exitcode == 0
 
 
 # --- where the roots are --------------------------------------------------------------------------------------------
