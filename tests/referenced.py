@@ -22,7 +22,7 @@ from toolkit.format.shard import ShardWriter
 from toolkit.format.tables import encode_schema_table
 from toolkit.format.unhashed import encode_stats, stat_path
 from toolkit.storage.local import LocalStore
-from toolkit.storage.roots import write_roots
+from toolkit.storage.roots_file import write_roots
 
 __all__ = ["refer", "sums_of"]
 

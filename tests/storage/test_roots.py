@@ -15,7 +15,8 @@ import pytest
 
 from toolkit.errors import NotFoundError, StorageError, UsageError
 from toolkit.storage.local import LocalStore
-from toolkit.storage.roots import Roots, check_roots, write_roots
+from toolkit.storage.roots import Roots, check_roots
+from toolkit.storage.roots_file import write_roots
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from toolkit.format.pin import JOURNAL, MANIFEST, MANIFESTS, REPORTS, SHARDS, TA
 from toolkit.format.shard import ShardRecord
 from toolkit.format.tables import encode_shard_table, sha256
 from toolkit.format.unhashed import stat_path
-from toolkit.storage.roots import ROOTS_FILE, write_roots
+from toolkit.storage.roots_file import ROOTS_FILE, write_roots
 from toolkit.storage.store import TEMPORARY_PREFIX, Entry, NewObject, NoObjectError, WritableStore
 
 __all__ = ["Transaction", "locked", "remove_temporaries"]
@@ -98,14 +98,15 @@ class Transaction:
         """Write what lies beside the shard that is going to have that name: before it, so that none is without."""
         self.store.write(stat_path(f"{SHARDS}/{shard}"), data)
 
-    def write_roots(self, roots: Mapping[str, str]) -> bool:
-        """Write where the roots of references lie, before commit(): a version without them can't be read.
+    def write_roots(self, roots: Mapping[str, str], pin: str) -> bool:
+        """Write where the roots of a version lie, before commit(): without them it can't be read.
 
         Returns whether this user may follow them without naming them.
         """
         if self.store.info(ROOTS_FILE) is None:
             self._published.append(ROOTS_FILE)
-        return write_roots(self.store, roots)
+        others = [one.name.removesuffix(".json") for one in self.store.entries(MANIFESTS)]
+        return write_roots(self.store, roots, pin, others)
 
     def take_shard(self, staged: str) -> str:
         """Move a finished shard to its place from where it was staged; return its path inside the dataset."""

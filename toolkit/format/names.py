@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from toolkit.format.pin import JOURNAL, MANIFEST, MANIFESTS, REPORTS, SHARDS, TABLES
-from toolkit.storage.roots import ROOTS_FILE
+from toolkit.storage.roots_file import ROOTS_FILE
 
 __all__ = [
     "COMMIT_NOTE",

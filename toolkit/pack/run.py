@@ -175,7 +175,7 @@ def finish(
     note.write(job, prepared, pin, added=packed.rows, renamed=packed.renamed, rejected=len(packed.rejects))
     report = provenance(job, prepared.survey, time.monotonic() - started, renamed=packed.renamed)
     if prepared.roots is not None:
-        transaction.write_roots(prepared.roots)
+        transaction.write_roots(prepared.roots, pin)
     transaction.commit(manifest, {"rejects.jsonl": rejects_jsonl(packed.rejects, job), "provenance.json": report})
     seconds = time.monotonic() - started
     return _result(job, prepared.survey, packed, manifest, pin, seconds)

@@ -98,7 +98,7 @@ class Opened:
     ) -> None:
         """`roots`: the folders that the caller named for its references, checked."""
         self.version = version
-        self.roots = Roots(version.store, roots)
+        self.roots = Roots(version.store, roots, version.pin)
         self.split = split
         self.names = Names()
         self.index: ShardIndex = read_index(version, split)

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from toolkit.errors import UsageError
 from toolkit.pack.append import Base
 from toolkit.pack.in_place.locate import Roots
-from toolkit.storage import roots as stored
 from toolkit.storage.local import LocalStore
+from toolkit.storage.roots_file import followed
 
 __all__ = ["ROOT_NAMES", "joined_roots", "root_names", "roots_of"]
 
@@ -45,7 +45,7 @@ def _known(base: Base | None) -> dict[str, str]:
     if base is None:
         return {}
     try:
-        said = stored.Roots(LocalStore(base.folder)).said()
+        said = followed(LocalStore(base.folder), base.pin)
     except UsageError as error:
         raise UsageError(
             f"{error} To append, remove that file: what is appended has its own roots then, and those of the dataset "
