@@ -6,10 +6,11 @@ import hashlib
 import pickle
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.acero as acero
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
@@ -18,13 +19,14 @@ from toolkit.format.schema import DIGEST, KEY, is_own_name
 from toolkit.loader.dataset.naming import Names
 from toolkit.loader.dataset.opened import Opened, Stored
 from toolkit.loader.dataset.selection import Bits
+from toolkit.loader.dataset.tables import in_threads, read_column
 
 __all__ = ["column_numbers", "matching_rows"]
 
 _KEPT = 32  # results in the process, a quarter of a byte a row each
 _PIECE_ROWS = 1 << 16
 _PIECE_BYTES = 64 << 20
-_ROW = "\0row"  # no column is called so
+_NOTHING = "\0"  # no column is called so
 
 _cache: OrderedDict[tuple[str, str, Names, bytes], Bits] = OrderedDict()
 _lock = threading.Lock()
@@ -56,9 +58,7 @@ def column_numbers(stored: Stored, column: str, rows: NDArray[np.int64]) -> NDAr
         SampleError: A value is missing there.
         CorruptShardError: A value isn't what was packed.
     """
-    pieces = [table[column] for part in stored.parts for table in _tables(part, [column])]
-    chunks = [chunk for piece in pieces for chunk in piece.chunks]
-    taken = pa.chunked_array(chunks, pa.int64()).take(pa.array(rows))
+    taken = read_column(stored, column, rows).cast(pa.int64())
     if taken.null_count:
         missing = np.flatnonzero(taken.is_null().to_numpy())
         place = stored.fetcher.place(int(rows[missing[0]]))
@@ -97,14 +97,48 @@ def _matching(part: Opened, expression: pc.Expression) -> Bits:
 
 def _evaluate(part: Opened, expression: pc.Expression) -> Bits:
     columns = _needed(expression, part.schema)
-    # Row by row as they are read: of rows that a table only speaks of, there may be more than memory.
-    masks = [np.empty(0, np.bool_)]
-    for table in _tables(part, columns):
-        mask = np.zeros(len(table), np.bool_)
-        first = table[_ROW][0].as_py() if len(table) else 0
-        mask[table.filter(expression)[_ROW].to_numpy() - first] = True
-        masks.append(mask)
-    return Bits.of(np.concatenate(masks))
+    pieces = in_threads(lambda batches: _answers(part, expression, columns, batches), _pieces(part))
+    return Bits.of_bits(_bytes_of_bits(pieces))
+
+
+def _pieces(part: Opened) -> list[range]:
+    """Return numbers of record batches: those of a good many rows at a time, in their order."""
+    pieces: list[range] = []
+    first = rows = held = 0
+    for number in range(part.index.batches):
+        batch = part.index.batch(number)
+        rows += batch.rows
+        held += batch.body_bytes
+        if rows >= _PIECE_ROWS or held >= _PIECE_BYTES or number == part.index.batches - 1:
+            pieces.append(range(first, number + 1))
+            first, rows, held = number + 1, 0, 0
+    return pieces
+
+
+def _answers(part: Opened, expression: pc.Expression, columns: Sequence[str], batches: range) -> list[pa.Array]:
+    """Return for each row of some record batches whether the expression is true; not where it is null."""
+    chunks = [[part.fetcher.array(column, number) for number in batches] for column in columns]
+    # Of rows that a table only speaks of, there may be more than memory: what is read says how many there are.
+    count = sum(map(len, chunks[0])) if chunks else sum(part.index.batch(number).rows for number in batches)
+    arrays = [pa.chunked_array(each) for each in chunks] or [pa.nulls(count)]
+    table = acero.Declaration(
+        "table_source", acero.TableSourceNodeOptions(pa.table(arrays, names=list(columns) or [_NOTHING]))
+    )
+    asked = acero.Declaration("project", acero.ProjectNodeOptions([expression], ["kept"]))
+    kept = acero.Declaration.from_sequence([table, asked]).to_table(use_threads=False)["kept"]
+    return [chunk.fill_null(False) for chunk in kept.chunks]
+
+
+def _bytes_of_bits(pieces: Iterable[list[pa.Array]]) -> NDArray[np.uint8]:
+    """Return the bits of answers, one behind the other, as Arrow holds them."""
+    joined = pa.concat_arrays([pa.array([], pa.bool_()), *(array for arrays in pieces for array in arrays)])
+    held = joined.buffers()[1]
+    if joined.offset or held is None:
+        return np.packbits(joined.to_numpy(zero_copy_only=False), bitorder="little")
+    bits = np.frombuffer(held, np.uint8)[: -(-len(joined) // 8)].copy()
+    if len(bits):
+        bits[-1] &= 0xFF >> (-len(joined) % 8)
+    return bits
 
 
 def _needed(expression: pc.Expression, schema: pa.Schema) -> list[str]:
@@ -131,19 +165,3 @@ def _binds(expression: pc.Expression, table: pa.Table) -> bool:
     except pa.ArrowInvalid:
         return False
     return True
-
-
-def _tables(part: Opened, columns: Sequence[str]) -> Iterator[pa.Table]:
-    """Yield stored columns and the row numbers, piece by piece, in the order of rows."""
-    pieces: list[list[pa.Array]] = []
-    first = stop = held = 0
-    for batch in range(part.index.batches):
-        arrays = [part.fetcher.array(column, batch) for column in columns]
-        pieces.append(arrays)
-        held += sum(array.nbytes for array in arrays)
-        stop += part.index.batch(batch).rows
-        if stop - first >= _PIECE_ROWS or held >= _PIECE_BYTES or batch == part.index.batches - 1:
-            joined = [pa.chunked_array(list(arrays)) for arrays in zip(*pieces, strict=True)]
-            rows = pa.chunked_array([np.arange(first, stop, dtype=np.int64)])
-            yield pa.table([*joined, rows], names=[*columns, _ROW])
-            pieces, first, held = [], stop, 0

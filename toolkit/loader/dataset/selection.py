@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 __all__ = ["Bits", "Chained", "Joined", "Listed", "Repeated", "Selection", "Span"]
 
 _BLOCK_BITS = 64
+_BITS_OF_BYTE = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).sum(axis=1, dtype=np.uint8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +89,14 @@ class Bits(Selection):
     @classmethod
     def of(cls, mask: NDArray[np.bool_]) -> Bits:
         """Return the selection of the rows where `mask` (bool, one a row) is True."""
-        padded = np.zeros(-(-len(mask) // _BLOCK_BITS) * _BLOCK_BITS, np.bool_)
-        padded[: len(mask)] = mask
-        counts = padded.reshape(-1, _BLOCK_BITS).sum(axis=1, dtype=np.int64)
-        blocks = np.packbits(padded, bitorder="little").reshape(-1, _BLOCK_BITS // 8)
+        return cls.of_bits(np.packbits(mask, bitorder="little"))
+
+    @classmethod
+    def of_bits(cls, bits: NDArray[np.uint8]) -> Bits:
+        """Return the selection of the rows whose bit is set, in bytes, least significant first."""
+        blocks = np.zeros((-(-len(bits) * 8 // _BLOCK_BITS), _BLOCK_BITS // 8), np.uint8)
+        blocks.reshape(-1)[: len(bits)] = bits
+        counts = _BITS_OF_BYTE[blocks].sum(axis=1, dtype=np.int64)
         return cls(int(counts.sum()), blocks, np.cumsum(counts) - counts)
 
     def rows(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:

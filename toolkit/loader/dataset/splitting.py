@@ -23,7 +23,7 @@ from toolkit.escapes import short
 from toolkit.format.schema import DIGEST, KEY
 from toolkit.loader.dataset.naming import check_known
 from toolkit.loader.dataset.opened import Opened, Stored
-from toolkit.loader.dataset.tables import held_by, wanted
+from toolkit.loader.dataset.tables import held_by, in_threads, wanted
 
 __all__ = ["checked_shares", "dealt", "group_column", "shares_of_test"]
 
@@ -83,7 +83,7 @@ def dealt(
         raise UsageError(f"seed must be a whole number, got {short(seed, _SHOWN, quoted=True)}")
     key = xxhash.xxh64_intdigest(f"toolkit split 1:{seed}".encode())
     plan = wanted(stored, rows)
-    hashes = [_hashed(part, column, number, key) for part, number, _ in plan.batches]
+    hashes = in_threads(lambda batch: _hashed(batch[0], column, batch[1], key), plan.batches)
     joined = np.concatenate([np.empty(0, np.uint64), *hashes])
     parts = np.zeros(len(joined), np.int8)
     before = 0.0

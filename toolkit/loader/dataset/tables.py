@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -13,14 +15,18 @@ from numpy.typing import NDArray
 from toolkit.format.layout import leaf_name
 from toolkit.loader.dataset.opened import Opened, Stored
 from toolkit.pipelines.media import Held, held_medium
+from toolkit.processors import processors
 
-__all__ = ["Wanted", "held_by", "read_column", "read_table", "wanted"]
+__all__ = ["Wanted", "held_by", "in_threads", "read_column", "read_table", "wanted"]
 
 _MOST_OFFSET = (1 << 31) - 1  # what the offsets of a plain text or list column reach
 _MOST_READ = 16  # rows of a split for each one asked for, up to which all are read
 _FILES_AT_ONCE = 1024
 _FILE_BYTES_AT_ONCE = 256 << 20
 _SLICE_ROWS = 1 << 16
+
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +44,20 @@ class Wanted:
 
     def arrays(self, column: str) -> Iterator[pa.Array]:
         """Yield a column of each record batch. Raises CorruptShardError, CorruptTableError."""
-        return (part.fetcher.array(column, number) for part, number, _ in self.batches)
+        return in_threads(lambda batch: batch[0].fetcher.array(column, batch[1]), self.batches)
+
+
+def in_threads(function: Callable[[_Item], _Result], items: Sequence[_Item]) -> Iterator[_Result]:
+    """Yield what a function returns for each item, in order; they run at the same time, on as many threads as help.
+
+    What one raises is raised in its place, and those that haven't begun are left out.
+    """
+    threads = min(processors(), len(items))
+    if threads < 2:
+        yield from map(function, items)
+        return
+    with ThreadPoolExecutor(threads, thread_name_prefix="toolkit-read") as pool:
+        yield from pool.map(function, items)
 
 
 def wanted(stored: Stored, rows: NDArray[np.int64] | None) -> Wanted:
