@@ -11,6 +11,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from referenced import refer
 
 import toolkit
 from toolkit import slot
@@ -143,6 +144,24 @@ def test_large_columns_are_taken_without_overflow(
         == wanted.to_pylist()
         == rows.slice(0).drop_columns(["__key__"]).take(pa.array(range(199, -1, -3))).to_pylist()
     )
+
+
+@pytest.mark.parametrize("hashed", [True, False], ids=["hashed", "stat"])
+def test_references_are_given_as_their_values_would_be_packed(
+    packed: Path, photos: toolkit.Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hashed: bool
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    referring = toolkit.open(refer(packed, tmp_path / "ds", tmp_path / "root", hashed=hashed), split="train")
+    assert referring[::-7].to_arrow() == photos[::-7].to_arrow()
+    named = referring.rename({"image": "picture"}).with_key("key")
+    assert named[:9].column("picture", media=True) == photos[:9].column("image", media=True)
+    assert named[9]["picture"] == photos[9]["image"]
+    assert named.sort("label", descending=True).keys() == photos.sort("label", descending=True).keys()
+    assert named.train_test_split(by="label")["test"].keys() == photos.train_test_split(by="label")["test"].keys()
+    kept = named[:9].filter(lambda sample: sample["picture"] == photos[4]["image"], ["picture"])
+    assert kept.keys() == photos.keys([4])
+    pytest.importorskip("datasets")
+    assert named[:3].to_hf()[1]["picture"].size == photos[:3].to_hf()[1]["image"].size
 
 
 def test_files_are_read_in_bounded_pieces(view: toolkit.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:

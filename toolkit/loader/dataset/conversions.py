@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from toolkit.errors import UsageError
 from toolkit.format.schema import is_list_of_ids
 from toolkit.loader.dataset.opened import Stored
-from toolkit.loader.dataset.tables import held_by
+from toolkit.loader.dataset.tables import held_by, packed_form
 
 if TYPE_CHECKING:
     import polars as pl
@@ -86,8 +86,9 @@ def with_features(stored: Stored, read: pa.Table) -> Any:
     features = datasets.Features.from_arrow_schema(read.schema.remove_metadata())
     for name in read.column_names:
         held = held_by(stored, name)
-        if held is not None and held.form.feature is not None:
-            features[name] = getattr(datasets, held.form.feature)()
+        feature = None if held is None else packed_form(held).feature
+        if feature is not None:
+            features[name] = getattr(datasets, feature)()
         elif _is_label(stored, name):
             for chunk in read[name].chunks:
                 _checked_ids(name, chunk, len(stored.classes[name]))

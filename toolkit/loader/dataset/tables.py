@@ -13,11 +13,13 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from toolkit.format.layout import leaf_name
+from toolkit.format.media import StoredForm
+from toolkit.format.references import is_reference
 from toolkit.loader.dataset.opened import Opened, Stored
 from toolkit.pipelines.media import Held, held_medium
 from toolkit.processors import processors
 
-__all__ = ["Wanted", "held_by", "in_threads", "read_column", "read_table", "wanted"]
+__all__ = ["Wanted", "held_by", "in_threads", "packed_form", "read_column", "read_table", "wanted"]
 
 _MOST_OFFSET = (1 << 31) - 1  # what the offsets of a plain text or list column reach
 _MOST_READ = 16  # rows of a split for each one asked for, up to which all are read
@@ -94,8 +96,13 @@ def held_by(stored: Stored, column: str) -> Held | None:
     return None if known is None else held_medium(known.kind, stored.schema.field(column).type)
 
 
+def packed_form(held: Held) -> StoredForm:
+    """Return the form that a medium's values are given in: that of references is that of the files they lead to."""
+    return held.medium.stored.source_form if is_reference(held.form.type) else held.form
+
+
 def read_table(stored: Stored, columns: Sequence[str], rows: NDArray[np.int64] | None) -> pa.Table:
-    """Return columns of rows, or of all where `rows` is None, as they are stored.
+    """Return columns of rows, or of all where `rows` is None.
 
     Raises:
         CorruptShardError, CorruptTableError: A value isn't what was packed.
@@ -103,16 +110,17 @@ def read_table(stored: Stored, columns: Sequence[str], rows: NDArray[np.int64] |
     if not columns:
         return pa.table({"": pa.nulls(stored.rows if rows is None else len(rows))}).select([])
     arrays = [read_column(stored, column, rows) for column in columns]
-    return pa.Table.from_arrays(arrays, schema=pa.schema([stored.schema.field(column) for column in columns]))
+    fields = [stored.schema.field(column).with_type(array.type) for column, array in zip(columns, arrays, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
 
 
 def read_column(stored: Stored, column: str, rows: NDArray[np.int64] | None) -> pa.ChunkedArray:
-    """Return a column of rows. Raises as read_table()."""
+    """Return a column of rows; references as their values would be packed. Raises as read_table()."""
     dtype = stored.schema.field(column).type
     held = held_by(stored, column)
     if held is not None:
         every = np.arange(stored.rows, dtype=np.int64) if rows is None else rows
-        return pa.chunked_array(_media(stored, column, held, every), dtype)
+        return pa.chunked_array(_media(stored, column, held, every), packed_form(held).type)
     plan = wanted(stored, rows)
     chunks = list(plan.arrays(column))
     if plan.places is None:
@@ -149,8 +157,8 @@ def _wide(dtype: pa.DataType) -> pa.DataType:
 
 
 def _media(stored: Stored, column: str, held: Held, rows: NDArray[np.int64]) -> Iterator[pa.Array]:
-    """Yield a medium's values, as they are stored when packed: files with their names, or arrays with their sizes."""
-    form, fetcher = held.form, stored.fetcher
+    """Yield a medium's values as they are stored when packed: files with their names, or arrays with their sizes."""
+    form, fetcher = packed_form(held), stored.fetcher
     payload = leaf_name(column, form.payload)
     for start in range(0, len(rows), _FILES_AT_ONCE):
         few = rows[start : start + _FILES_AT_ONCE]
@@ -161,7 +169,7 @@ def _media(stored: Stored, column: str, held: Held, rows: NDArray[np.int64]) -> 
             end = max(begun + 1, int(np.searchsorted(ends, before + _FILE_BYTES_AT_ONCE, side="right")))
             located = fetcher.locate(few[begun:end])
             begun = end
-            if form.is_decoded:
+            if form.is_decoded or form is not held.form:
                 yield pa.array(fetcher.values(column, located), form.type)
                 continue
             children = []
