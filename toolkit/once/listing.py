@@ -27,21 +27,20 @@ class _Joined:
 class ListedSource(Source):
     """Another source's rows, in fewer slices, with the hash of its listing among the options that make the pin."""
 
-    def __init__(self, source: Source, kind: str) -> None:
-        """`kind` is the source's kind."""
+    def __init__(self, source: Source, kind: str, survey: Survey) -> None:
+        """`kind` is the source's kind, and `survey` what it found."""
         self._source = source
         self._kind = kind
-        self._survey: Survey | None = None
+        self._survey = survey
 
     def survey(self) -> Survey:
-        """Find what there is."""
-        survey = self._survey = self._source.survey()
+        """Return what was found."""
+        survey = self._survey
         options = {**survey.options, "source_kind": self._kind, LISTING: listing_hash(survey)}
         return replace(survey, slices=tuple(_joined(survey)), options=options)
 
     def read(self, survey: Survey, part: Slice) -> Iterator[Rows]:
         """Yield the rows of the slices that make one up."""
-        assert self._survey is not None
         assert isinstance(part.payload, _Joined)
         for one in part.payload.parts:
             yield from self._source.read(self._survey, one)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields
 from typing import Any
 
 from toolkit.errors import SourceError, UsageError
@@ -13,11 +13,15 @@ from toolkit.once.listing import ListedSource
 from toolkit.once.origin import Files, Records
 from toolkit.options.option import options_of, take
 from toolkit.options.values import SIZE
+from toolkit.pack.in_place.trust import Trust
+from toolkit.pack.index.job import IndexJob
 from toolkit.pack.job import PackJob
 from toolkit.pack.make import make_job
 from toolkit.pack.run import pack
 from toolkit.pack.writer.objects import pack_object
+from toolkit.pipelines.media import held_medium
 from toolkit.sources.make import make_source
+from toolkit.sources.options import VerifyImages
 from toolkit.sources.registry import named
 from toolkit.storage.memory import MemoryFullError, MemoryStore
 
@@ -50,10 +54,27 @@ def of_files(files: Files, name: str | None = None) -> MemoryStore:
     kind, source = make_source(job.source_kind, job.source_options)
     store = MemoryStore(files.limit, files, name)
     try:
-        pack(job, source=ListedSource(source, kind), store=store)
+        if not _listed(job, kind, store):
+            pack(job, source=ListedSource(source, kind, source.survey()), store=store)
     except MemoryFullError as error:
         raise _too_much(files.limit, f"toolkit pack SOURCE DATASET, or toolkit.open({files}, pack=DATASET)") from error
     return store
+
+
+def _listed(job: PackJob, kind: str, store: MemoryStore) -> bool:
+    """Pack with media where they are, unread; return False, having written nothing, where they can't stay."""
+    if not named(kind).in_place or job.tokenizer is not None or job.verify_images is VerifyImages.DECODE:
+        return False
+    listing = IndexJob(**{one.name: getattr(job, one.name) for one in fields(PackJob)}, trust=Trust.STAT)
+    source = make_source(kind, listing.source_options)[1]
+    try:
+        survey = source.survey()
+    except SourceError:  # a compressed tar; what is worse is found again when it is read
+        return False
+    if all(held_medium(column.kind, survey.types[column.name]) is None for column in survey.columns):
+        return False
+    pack(listing, source=ListedSource(source, kind, survey), store=store)
+    return True
 
 
 def of_objects(source: Any, given: Mapping[str, Any], limit: int) -> MemoryStore:
@@ -77,7 +98,7 @@ def _for_kind(files: Files) -> dict[str, Any]:
     if "columns" in given:
         plain = {name: value for name, value in given.items() if name != "columns"}
         job = make_job([*files.paths, _NAME], take(options_of(PackJob), plain))
-        kind, _ = make_source(job.source_kind, replace(job.source_options))
+        kind, _ = make_source(job.source_kind, job.source_options)
         if "columns" not in named(kind).accepts:
             return plain
     return given
