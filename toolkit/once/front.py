@@ -10,6 +10,7 @@ from toolkit.errors import UsageError
 from toolkit.loader import api
 from toolkit.loader.api import Dataset
 from toolkit.once.looks import names_dataset
+from toolkit.storage.roots import RootsOption
 
 if TYPE_CHECKING:
     from toolkit.once.keywords import SourceKeywords
@@ -24,6 +25,7 @@ def open(
     split: Literal["*"],
     columns: Sequence[str] | None = None,
     verify: Literal["touch", "always"] = "touch",
+    roots: RootsOption | None = None,
     pack: str | os.PathLike[str] | None = None,
     memory: int | str | None = None,
     **options: Unpack[SourceKeywords],
@@ -35,6 +37,7 @@ def open(
     split: str | None = None,
     columns: Sequence[str] | None = None,
     verify: Literal["touch", "always"] = "touch",
+    roots: RootsOption | None = None,
     pack: str | os.PathLike[str] | None = None,
     memory: int | str | None = None,
     **options: Unpack[SourceKeywords],
@@ -45,6 +48,7 @@ def open(
     split: str | None = None,
     columns: Sequence[str] | None = None,
     verify: Literal["touch", "always"] = "touch",
+    roots: RootsOption | None = None,
     pack: str | os.PathLike[str] | None = None,
     memory: int | str | None = None,
     **options: Unpack[SourceKeywords],
@@ -62,6 +66,8 @@ def open(
         columns: The columns to read; when left out, all but derived ones, such as "__image.width__".
         verify: When stored bytes are checked against their CRC32C: "touch" as they are first read, and anew when the
             file may have changed since; "always" at every read.
+        roots: Of a dataset that refers to files: the folder that they lie in, or a folder for each root by its name.
+            Needed where they moved, or where somebody else made the dataset.
         pack: Of files that aren't packed: a folder, where they are packed at the first use and opened at later ones.
         memory: Of what isn't packed: bytes that may be read into memory, as in "2GiB"; if not given 1 GiB, or a quarter
             of the memory that is free, whichever is less.
@@ -77,12 +83,14 @@ def open(
     """
     given = {name: value for name, value in options.items() if value is not None}
     if isinstance(reference, str | os.PathLike) and names_dataset(os.fsdecode(reference)):
-        dataset = api.open(reference, split=split, columns=columns, verify=verify)
+        dataset = api.open(reference, split=split, columns=columns, verify=verify, roots=roots)
         late = [*given, *(name for name, value in (("pack", pack), ("memory", memory)) if value is not None)]
         if late:
             raise UsageError(f"{late[0]}= is for what isn't packed yet, and {os.fsdecode(reference)!r} is a dataset")
         return dataset
     api.check_columns(columns)
+    if roots is not None:
+        raise UsageError("roots= is for datasets that refer to files: what isn't packed yet is named itself")
     # Late: whoever opens a dataset needs nothing of what makes one.
     from toolkit.once.versions import made_version
 
