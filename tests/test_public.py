@@ -96,6 +96,7 @@ OF_DATASET = [
     "rename",
     "repeat",
     "root",
+    "roots",
     "schema",
     "select",
     "sort",

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from command import Cli, encoded, put
+from referenced import refer
 
 
 def flip(shard: Path, what: bytes, after: int) -> None:
@@ -145,3 +146,28 @@ def test_against_the_source(cli: Cli, packed: Path, flowers: Path) -> None:
         assert (ended.code, said in ended.err) == (2, True), ended.err
     assert cli("verify", packed, "--against", flowers, "--set", "limit=3").code == 2
     assert "give it with --against" in cli("verify", packed, "--set", "limit=3").err
+
+
+def test_roots(cli: Cli, packed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    dataset, root = refer(packed, tmp_path / "ref", tmp_path / "files"), tmp_path / "moved"
+    (tmp_path / "files").rename(root)
+    for command in ("verify", "bench"):
+        ended = cli(command, dataset)
+        assert (ended.code, "--roots source=/path" in ended.err) == (2, True), ended.err
+    assert cli("verify", dataset, "--full", "--roots", f"source={root}").code == 0
+    assert f"root source: {root}" in cli("inspect", dataset, "--roots", f"source={root}").out
+    assert "NOT FOLLOWED" in cli("inspect", dataset).out
+    assert cli("bench", dataset, "--roots", f"source={root}", "--repeats", 1, "--threads", 1).code == 0
+    assert cli("head", dataset, "--split", "val").code == 0
+    for given, said in (("source", "is not NAME=PATH"), ("a=", "is not NAME=PATH"), ("sauce=/", "no root 'sauce'")):
+        ended = cli("verify", dataset, "--roots", given)
+        assert (ended.code, said in ended.err) == (2, True), ended.err
+    twice = cli("verify", dataset, "--roots", "source=/", "--roots", "source=/etc")
+    assert "'source' is given twice" in twice.err
+    (root / "val/rose/p.png").write_bytes(b"another")
+    document = json.loads(cli("verify", dataset, "--json", "--roots", f"source={root}").out)
+    assert [one["place"] for one in document["findings"]] == ["reference"]
+    assert cli("verify", dataset, "--roots", f"source={root}").code == 4
+    monkeypatch.setenv("TOOLKIT_ROOTS", f"source={root}")
+    assert cli("verify", dataset).code == 4

@@ -10,15 +10,17 @@ import numpy as np
 
 from toolkit.checks.arguments import split_of, whole
 from toolkit.checks.media import MediumFacts, SampleFacts, media_facts, sample_facts
+from toolkit.checks.references import ReferenceFacts, reference_facts
 from toolkit.checks.tokens import TokenFacts, token_facts
 from toolkit.errors import NotFoundError, did_you_mean
-from toolkit.format.contents import read_classes
+from toolkit.format.contents import read_classes, read_schema
 from toolkit.format.manifest import Manifest, Split
 from toolkit.format.pin import resolve
-from toolkit.format.schema import KEY, Column, Kind
+from toolkit.format.schema import KEY, Column, Kind, reference_columns
 from toolkit.loader.api import Dataset
 from toolkit.loader.api import open as open_dataset
 from toolkit.pipelines.media import media
+from toolkit.storage.roots import RootsOption
 
 __all__ = [
     "ClassCount",
@@ -96,7 +98,8 @@ class FirstSample:
 class InspectResult:
     """A version of a dataset in figures; `chosen` are the splits that labels, media, samples and tokens cover.
 
-    `derived` are the names of derived columns, which toolkit.open() delivers when they are named.
+    `derived` are the names of derived columns, which toolkit.open() delivers when they are named; `references` is None
+    where the version holds all its values.
     """
 
     root: str
@@ -116,6 +119,7 @@ class InspectResult:
     media: dict[str, MediumFacts]
     first: tuple[FirstSample, ...]
     tokens: dict[str, TokenFacts]
+    references: ReferenceFacts | None = None
 
     def document(self) -> dict[str, object]:
         """Return the figures as a JSON object has them, the media under what their values are called: "images"."""
@@ -139,7 +143,12 @@ def _by_plural(facts: Mapping[str, MediumFacts] | Mapping[str, SampleFacts]) -> 
 
 
 def inspect(
-    dataset: str | os.PathLike[str], *, split: str | None = None, samples: int = 5, scan: int = 10_000
+    dataset: str | os.PathLike[str],
+    *,
+    split: str | None = None,
+    samples: int = 5,
+    scan: int = 10_000,
+    roots: RootsOption | None = None,
 ) -> InspectResult:
     """Return what a dataset holds, in figures. Decodes nothing.
 
@@ -149,6 +158,7 @@ def inspect(
         samples: How many first samples of each split.
         scan: How many values of media to look at at the most; 0 looks at none. Sizes are those that images are decoded
             to: they come from derived columns, and only where a dataset has none are headers read.
+        roots: As toolkit.open takes them: where the files of references lie. None of these files is opened.
 
     Raises:
         UsageError: An option can't be.
@@ -163,7 +173,12 @@ def inspect(
     # By its pin, so that a pack that ends in between can't mix two versions.
     pinned = f"{version.root}@sha256:{version.pin}"
     labels = [column.name for column in manifest.columns if column.kind is Kind.LABEL]
-    datasets = {name: open_dataset(pinned, split=name, columns=labels) for name in chosen} if samples or scan else {}
+    datasets = (
+        {name: open_dataset(pinned, split=name, columns=labels, roots=roots) for name in chosen}
+        if samples or scan
+        else {}
+    )
+    referred = reference_columns(manifest.columns, read_schema(version))
     splits = {
         name: SplitFacts(rows=s.rows, shards=sum(t.shards for t in s.tables), bytes=s.bytes)
         for name, s in manifest.splits.items()
@@ -188,6 +203,7 @@ def inspect(
             _first_sample(one, row, names) for one in datasets.values() for row in range(min(samples, len(one)))
         ),
         tokens=token_facts(version, chosen, first=samples),
+        references=reference_facts(version, referred, list(datasets.values()) if scan else [], roots),
     )
 
 

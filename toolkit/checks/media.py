@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from toolkit._native.shards.fetch import FetchBuffer
 from toolkit.format.layout import leaf_name
+from toolkit.format.references import UNHASHED, is_reference
 from toolkit.format.schema import Column
 from toolkit.loader.api import Dataset
 from toolkit.loader.dataset.decoded import DecodedColumn
@@ -46,6 +47,8 @@ class MediumFacts:
 
     Attributes:
         plural: What its values are called.
+        read: Whether anything is known of the values but their sizes; not so where they lie in other files, and nothing
+            was read of them.
         missing: Scanned samples without a value.
         unreadable: Scanned values whose header can't be read.
         marks: How many have each of the medium's marks.
@@ -56,6 +59,7 @@ class MediumFacts:
     """
 
     plural: str
+    read: bool
     rows: int
     scanned: int
     missing: int
@@ -69,6 +73,7 @@ class MediumFacts:
     def document(self) -> dict[str, object]:
         """Return the facts as a JSON object has them, marks and numbers under their names."""
         return {
+            "read": self.read,
             "rows": self.rows,
             "scanned": self.scanned,
             "missing": self.missing,
@@ -86,12 +91,14 @@ class SampleFacts:
 
     Attributes:
         plural: What the column's values are called.
+        read: Whether anything is known of the value but its size.
         numbers: The medium's numbers, by name.
         bytes: Its size; None when it is missing.
         header: None when it is missing, or its header can't be read.
     """
 
     plural: str
+    read: bool
     numbers: tuple[str, ...]
     bytes: int | None
     header: Header | None
@@ -101,7 +108,12 @@ class SampleFacts:
         if self.bytes is None:
             return None
         known = self.header.numbers if self.header is not None else dict.fromkeys(self.numbers)
-        return {"bytes": self.bytes, **known, "format": None if self.header is None else self.header.format}
+        return {
+            "read": self.read,
+            "bytes": self.bytes,
+            **known,
+            "format": None if self.header is None else self.header.format,
+        }
 
 
 def media_facts(datasets: Sequence[Dataset], columns: Sequence[Column], scan: int) -> dict[str, MediumFacts]:
@@ -117,7 +129,7 @@ def media_facts(datasets: Sequence[Dataset], columns: Sequence[Column], scan: in
                 for dataset, some in zip(datasets, chosen, strict=True)
                 for value in _headers(dataset, column.name, held, some)
             ]
-            facts[column.name] = _figures(held, scanned, rows)
+            facts[column.name] = _figures(held, scanned, rows, read=_is_read(datasets[0], column.name))
     return facts
 
 
@@ -127,7 +139,18 @@ def sample_facts(dataset: Dataset, column: Column, row: int) -> SampleFacts | No
     if held is None:
         return None
     [(nbytes, header)] = _headers(dataset, column.name, held, np.array([row], np.int64))
-    return SampleFacts(plural=held.medium.stored.plural, numbers=held.medium.numbers, bytes=nbytes, header=header)
+    return SampleFacts(
+        plural=held.medium.stored.plural,
+        read=_is_read(dataset, column.name),
+        numbers=held.medium.numbers,
+        bytes=nbytes,
+        header=header,
+    )
+
+
+def _is_read(dataset: Dataset, column: str) -> bool:
+    """Tell whether something of the column's values was read when the dataset was made, or may be now."""
+    return UNHASHED not in dataset.manifest.requires or not is_reference(dataset.schema.field(column).type)
 
 
 def _held(dataset: Dataset, column: Column) -> Held | None:
@@ -147,6 +170,9 @@ def _evenly_spaced(lengths: list[int], most: int) -> list[NDArray[np.int64]]:
 
 def _headers(dataset: Dataset, column: str, held: Held, rows: NDArray[np.int64]) -> Iterator[_Seen]:
     """Yield (bytes, header) of each row."""
+    if not _is_read(dataset, column):
+        yield from ((None if nbytes < 0 else nbytes, None) for nbytes in _referred(dataset, column, rows))
+        return
     made = {(one.what, one.version): one.name for one in dataset.manifest.derived if one.of == column}
     names = [made.get((fact.what, fact.version)) for fact in held.medium.stored.facts]
     known = [name for name in names if name is not None]
@@ -166,9 +192,25 @@ def _derived(
     for start in range(0, len(rows), _DERIVED_ROWS):
         located = fetcher.locate(rows[start : start + _DERIVED_ROWS])
         facts = zip(*(_values(dataset, name, located) for name in names), strict=True)
-        lengths = fetcher.lengths(leaf_name(column, held.form.payload), located)
+        if is_reference(dataset.schema.field(column).type):
+            lengths = _lengths(dataset, column, located)
+        else:
+            lengths = fetcher.lengths(leaf_name(column, held.form.payload), located)
         for nbytes, known in zip(lengths.tolist(), facts, strict=True):
             yield (None, None) if nbytes < 0 else (nbytes, held.medium.header_of_facts(known))
+
+
+def _referred(dataset: Dataset, column: str, rows: NDArray[np.int64]) -> Iterator[int]:
+    """Yield the bytes of values in other files, -1 where there is none. No file is opened."""
+    for start in range(0, len(rows), _DERIVED_ROWS):
+        yield from _lengths(dataset, column, dataset.fetcher.locate(rows[start : start + _DERIVED_ROWS])).tolist()
+
+
+def _lengths(dataset: Dataset, column: str, located: Located) -> NDArray[np.int64]:
+    """Return what references say of the bytes of their values, -1 where there is none."""
+    lengths = np.empty(len(located.rows), np.int64)
+    null = dataset.fetcher.fixed(leaf_name(column, "length"), located, lengths.view(np.uint8))
+    return np.where(null, -1, np.clip(lengths, 0, None))
 
 
 def _values(dataset: Dataset, column: str, located: Located) -> list[Any]:
@@ -205,7 +247,7 @@ def _files(dataset: Dataset, column: str, held: Held, rows: NDArray[np.int64]) -
             yield (None, None) if data is None else (len(data), held.medium.header(data))
 
 
-def _figures(held: Held, scanned: Sequence[_Seen], rows: int) -> MediumFacts:
+def _figures(held: Held, scanned: Sequence[_Seen], rows: int, *, read: bool) -> MediumFacts:
     import polars as pl
 
     headers = [header for _, header in scanned if header is not None]
@@ -214,10 +256,11 @@ def _figures(held: Held, scanned: Sequence[_Seen], rows: int) -> MediumFacts:
     by_format = formats.group_by("format").len("count").sort(["count", "format"], descending=[True, False])
     return MediumFacts(
         plural=held.medium.stored.plural,
+        read=read,
         rows=rows,
         scanned=len(scanned),
         missing=len(scanned) - len(sizes),
-        unreadable=len(sizes) - len(headers),
+        unreadable=len(sizes) - len(headers) if read else 0,
         marks={mark: sum(mark in header.marks for header in headers) for mark in held.medium.marks},
         mark_texts=dict(held.medium.marks),
         formats=dict(by_format.iter_rows()),

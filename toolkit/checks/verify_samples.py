@@ -52,11 +52,11 @@ class SampleChecks:
         self,
         columns: Sequence[Column],
         classes: Mapping[str, int],
-        derived: DerivedChecks,
+        derived: DerivedChecks | None,
         keys: KeyLog,
         split: str,
     ) -> None:
-        """`classes`: how many each column that has a label table has."""
+        """`classes`: how many each column that has a label table has; `derived` is None where nothing is hashed."""
         self._derived = derived
         labels = [one.name for one in columns if one.kind is Kind.LABEL]
         self._labelled = {name: classes[name] for name in labels}
@@ -71,18 +71,19 @@ class SampleChecks:
     def look(self, records: pa.RecordBatch, first_row: int) -> Iterator[Fault]:
         """Count the rows, and yield what is wrong with them."""
         self.keys.add(self._split, first_row, records.column(KEY).to_pylist())
-        packed = records.column(DIGEST).to_pylist()
-        for row, digest in enumerate(sample_digests(records)):
-            if digest != packed[row]:
-                yield Fault(row, "its digest isn't the one that it was packed with")
+        if self._derived is not None:
+            packed = records.column(DIGEST).to_pylist()
+            for row, digest in enumerate(sample_digests(records)):
+                if digest != packed[row]:
+                    yield Fault(row, "its digest isn't the one that it was packed with")
+            for row, what in self._derived.look(records):
+                yield Fault(row, what)
         for name, classes in self._labelled.items():
             yield from self._look_at_labels(name, classes, records.column(name))
         for name, classes in self._lists.items():
             yield from _look_at_lists(name, classes, records.column(name))
         if self._tokens is not None and self._tokens.tokens is not None:
             yield from _look_at_tokens(self._tokens.name, self._tokens.tokens, records.column(self._tokens.name))
-        for row, what in self._derived.look(records):
-            yield Fault(row, what)
         with self._lock:
             self.rows += records.num_rows
 

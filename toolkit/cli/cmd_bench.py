@@ -6,7 +6,15 @@ from collections.abc import Sequence
 from typing import Annotated
 
 from toolkit.cli.flags import flag
-from toolkit.cli.options import DatasetArgument, DebugOption, JsonOption, ProgressOption, QuietOption
+from toolkit.cli.options import (
+    DatasetArgument,
+    DebugOption,
+    JsonOption,
+    ProgressOption,
+    QuietOption,
+    RootsOption,
+    given_roots,
+)
 from toolkit.cli.output import print_document, print_views
 from toolkit.cli.progress import shown_progress
 from toolkit.errors import UsageError
@@ -43,6 +51,7 @@ def bench(
     decode: Annotated[bool, flag("--decode/--no-decode", "Decode images, or load their bytes.")] = True,
     shuffle: Annotated[str, flag("--shuffle", None, Choice(("full", "block", "none")))] = "full",
     output: Annotated[str, flag("--output", "What the arrays of a batch are.", _OutputName(tuple(names())))] = DEFAULT,
+    roots: RootsOption = None,
     json: JsonOption = False,
     progress: ProgressOption = None,
     quiet: QuietOption = False,
@@ -75,7 +84,7 @@ def bench(
         seq_len=seq_len,
     )
     with shown_progress("benchmarking", "runs", progress, quiet=quiet) as update:
-        result = run_bench(dataset, options, progress=update)
+        result = run_bench(dataset, options, roots=given_roots(roots), progress=update)
     if json:
         print_document("toolkit.bench/1", {**vars(result), "meaning": FIGURES, "environment": doctor().brief()})
     else:

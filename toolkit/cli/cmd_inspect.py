@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from toolkit.cli.flags import flag
-from toolkit.cli.options import DatasetArgument, DebugOption, JsonOption
+from toolkit.cli.options import DatasetArgument, DebugOption, JsonOption, RootsOption, given_roots
 from toolkit.cli.output import print_document, print_views
 from toolkit.options.values import Whole
 
@@ -28,6 +28,7 @@ def inspect(
     labels: Annotated[
         bool, flag("--labels", "Only the classes, all of them: ids, samples in each split, shares. Opens no shard.")
     ] = False,
+    roots: RootsOption = None,
     json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
@@ -38,7 +39,7 @@ def inspect(
     from toolkit.checks.inspect import inspect as run_inspect
     from toolkit.report.inspect_view import inspect_views
 
-    result = run_inspect(dataset, split=split, samples=samples, scan=scan)
+    result = run_inspect(dataset, split=split, samples=samples, scan=scan, roots=given_roots(roots))
     if json:
         print_document("toolkit.inspect/1", result.document())
     else:

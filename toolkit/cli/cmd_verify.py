@@ -8,7 +8,15 @@ from typing import Annotated
 import typer
 
 from toolkit.cli.flags import flag, flag_for
-from toolkit.cli.options import DatasetArgument, DebugOption, JsonOption, ProgressOption, QuietOption
+from toolkit.cli.options import (
+    DatasetArgument,
+    DebugOption,
+    JsonOption,
+    ProgressOption,
+    QuietOption,
+    RootsOption,
+    given_roots,
+)
 from toolkit.cli.output import print_document, print_views
 from toolkit.cli.progress import shown_progress
 from toolkit.errors import IntegrityError, SampleError, StorageError, UsageError
@@ -48,6 +56,7 @@ def verify(
             metavar="KEY=VALUE",
         ),
     ] = None,
+    roots: RootsOption = None,
     json: JsonOption = False,
     progress: ProgressOption = None,
     quiet: QuietOption = False,
@@ -68,6 +77,7 @@ def verify(
             decode=decode,
             max_pixels=max_pixels,
             jobs=jobs,
+            roots=given_roots(roots),
             against=against or (),
             options=_options(options or ()),
             progress=update,

@@ -11,10 +11,13 @@ from toolkit.report.tokens_view import tokens_views
 if TYPE_CHECKING:
     from toolkit.checks.inspect import FirstSample, InspectResult, LabelFacts
     from toolkit.checks.media import MediumFacts, SampleFacts
+    from toolkit.checks.references import ReferenceFacts
 
 __all__ = ["inspect_views"]
 
 _SHOWN_EMPTY = 5
+
+UNHASHED_TEXT = "UNHASHED: sizes and times only, nothing was hashed; bytes that change without them are never noticed"
 
 
 def inspect_views(result: InspectResult) -> list[View]:
@@ -23,6 +26,7 @@ def inspect_views(result: InspectResult) -> list[View]:
         f"{result.root}@sha256:{result.pin}",
         f"{count(result.samples, 'sample')} in {count(result.shards, 'shard')}, {bytes_text(result.bytes)}, "
         f"format {result.format}",
+        *_references(result.references),
         "",
         _columns(result),
         *([f"derived: {', '.join(result.derived)}"] if result.derived else []),
@@ -39,9 +43,29 @@ def inspect_views(result: InspectResult) -> list[View]:
     return [*views, *tokens_views(result.tokens)]
 
 
+def _references(facts: ReferenceFacts | None) -> list[View]:
+    """Say where values lie that the dataset doesn't hold, and what is known of them."""
+    if facts is None:
+        return []
+    held = (
+        ""
+        if facts.values is None or facts.bytes is None
+        else (f": {count(facts.values, 'value')}, {bytes_text(facts.bytes)} that are not stored here")
+    )
+    views: list[View] = [f"refers to files: {', '.join(facts.columns)}{held}"]
+    if not facts.hashed:
+        views.append(UNHASHED_TEXT)
+    for root in facts.roots:
+        where = "nobody says where" if root.path is None else root.path
+        views.append(f"root {root.name}: {where}" + ("" if root.followed else f" (NOT FOLLOWED: {root.why})"))
+    return views
+
+
 def _columns(result: InspectResult) -> Table:
+    referred = () if result.references is None else result.references.columns
+    types = {c.name: "reference" if c.name in referred else c.arrow_type for c in result.columns}
     rows = [
-        [c.name, c.kind, c.arrow_type, c.encoding or "", "" if c.classes is None else f"{c.classes:,}"]
+        [c.name, c.kind, types[c.name], c.encoding or "", "" if c.classes is None else f"{c.classes:,}"]
         for c in result.columns
     ]
     return table(["column", "kind", "Arrow type", "encoding", "classes"], rows, right={4})
@@ -68,6 +92,8 @@ def _classes(labels: LabelFacts) -> list[View]:
 
 
 def _scanned_text(facts: MediumFacts) -> str:
+    if not facts.read:
+        return f"{facts.rows:,}, {facts.missing:,} missing; nothing was read of them but their sizes"
     if facts.scanned < facts.rows:
         text = f"{facts.scanned:,} of {facts.rows:,} looked at, evenly spaced: a sample (--scan)"
     else:
@@ -111,4 +137,6 @@ def _first(samples: tuple[FirstSample, ...]) -> Table:
 def _cell(facts: SampleFacts) -> str:
     if facts.bytes is None:
         return "-"
+    if not facts.read:
+        return f"not read, {facts.bytes:,} bytes"
     return f"{'no readable header' if facts.header is None else facts.header.text}, {facts.bytes:,} bytes"

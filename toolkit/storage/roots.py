@@ -104,11 +104,15 @@ class Roots:
             return dict.fromkeys(self.names() or [FIRST_ROOT], only)
         return {**self.said(), **named} if set(self.names()) - named.keys() else named
 
+    def asked(self) -> Mapping[str, str]:
+        """Return the roots as roots.json says them, trusted or not: to be shown; nothing where it can't be read."""
+        with contextlib.suppress(UsageError):
+            return read_roots(self._store).of(self._version)
+        return {}
+
     def names(self) -> list[str]:
         """Return the names that roots.json has, trusted or not; none where it can't be read."""
-        with contextlib.suppress(UsageError):
-            return list(read_roots(self._store).of(self._version))
-        return []
+        return list(self.asked())
 
     def path(self, name: str, inside: str) -> str:
         """Say where a file of a root lies, for messages. Looks at nothing but roots.json."""

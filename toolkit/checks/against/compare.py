@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from toolkit.checks.against.contents import Contents, Digests, Stats
 from toolkit.checks.against.packed_source import PackedSource
 from toolkit.checks.against.sample_log import SampleLog, SampleNames, differences
 from toolkit.errors import UsageError
-from toolkit.format.digest import sample_digests
-from toolkit.format.schema import DIGEST, DIGEST_BYTES, KEY, arrow_schema
+from toolkit.format.schema import DIGEST_BYTES, KEY
 from toolkit.loader.api import Dataset
 from toolkit.sources.base import Slice
 from toolkit.storage.scratch import scratch_folder
@@ -124,9 +124,10 @@ def compare(
         mine, theirs = SampleLog(folder, "dataset"), SampleLog(folder, "source")
         splits = list(dict.fromkeys([*datasets, *(name for one in packed for name in one.survey.splits)]))
         parts = [_Part(one, part) for one in packed for part in one.survey.slices]
-        reader = _SourceReader(parts, theirs, names, splits, progress, cancelled)
+        contents: Contents = Digests() if packed[0].is_hashed else Stats()
+        reader = _SourceReader(parts, contents, theirs, names, splits, progress, cancelled)
         for number, dataset in enumerate(datasets.values()):
-            _log_dataset(dataset, number, mine)
+            _log_dataset(dataset, number, contents, mine)
         with ThreadPoolExecutor(jobs, "toolkit-verify") as pool:
             try:
                 samples = sum(pool.map(reader.read, range(len(parts)))) + sum(map(reader.known_rejects, packed))
@@ -142,7 +143,7 @@ def compare(
         rejected=rejected,
         counts=found.counts,
         differences=tuple(sorted(found.listed, key=_order)),
-        compared="digests over all bytes, labels and other columns",
+        compared=contents.text,
     )
 
 
@@ -154,13 +155,17 @@ class _Part:
     slice: Slice
 
 
-def _log_dataset(dataset: Dataset, split: int, log: SampleLog) -> None:
-    """Read the keys and digests of a split."""
+def _log_dataset(dataset: Dataset, split: int, contents: Contents, log: SampleLog) -> None:
+    """Read the keys of a split, and what stands for its contents."""
     index, fetcher = dataset.index, dataset.fetcher
     for batch in range(index.batches):
         info = index.batch(batch)
-        keys, digests = (fetcher.array(name, batch).to_pylist() for name in (KEY, DIGEST))
-        log.add(keys, digests, np.arange(info.start, info.start + info.rows) | split << _SPLIT_BITS)
+        keys = fetcher.array(KEY, batch).to_pylist()
+        log.add(
+            keys,
+            contents.of_batch(dataset, batch),
+            np.arange(info.start, info.start + info.rows) | split << _SPLIT_BITS,
+        )
 
 
 class _SourceReader:
@@ -169,6 +174,7 @@ class _SourceReader:
     def __init__(
         self,
         parts: Sequence[_Part],
+        contents: Contents,
         log: SampleLog,
         names: SampleNames,
         splits: Sequence[str],
@@ -176,6 +182,7 @@ class _SourceReader:
         cancelled: threading.Event,
     ) -> None:
         self._parts = parts
+        self._contents = contents
         self._log = log
         self._names = names
         self._splits = {name: number for number, name in enumerate(splits)}
@@ -187,14 +194,12 @@ class _SourceReader:
     def read(self, number: int) -> int:
         """Log a slice; return its samples."""
         packed, part, samples = self._parts[number].packed, self._parts[number].slice, 0
-        survey = packed.survey
-        stored = [name for name in arrow_schema(survey.columns, survey.types, {}).names if name != DIGEST]
         with contextlib.closing(packed.shaper.rows(part)) as pieces:  # type: ignore[type-var]  # a generator
             for rows in pieces:
                 if self._cancelled.is_set():
                     break
                 keys = rows.batch.column(KEY).to_pylist()
-                digests = sample_digests(rows.batch.select(stored))
+                digests = self._contents.of_rows(packed.survey, rows)
                 self._add(part.split, [json.dumps([number, key]) for key in keys], keys, digests, 0)
                 self._reject(part.split, number, [(one.key, one.source, one.reason) for one in rows.rejects])
                 samples += len(keys) + len(rows.rejects)

@@ -12,7 +12,7 @@ from toolkit.errors import SourceError, UsageError, did_you_mean
 from toolkit.escapes import plain, short
 from toolkit.format.contents import read_classes, read_schema
 from toolkit.format.pin import Version, holds_dataset
-from toolkit.format.references import is_reference
+from toolkit.format.references import UNHASHED, is_reference
 from toolkit.format.schema import Column, Kind
 from toolkit.options.option import options_of, take
 from toolkit.pack.identity import shaping_options
@@ -22,6 +22,7 @@ from toolkit.pack.prepare import make_shaper
 from toolkit.pack.shape import Shaper
 from toolkit.sources.base import Source, Survey
 from toolkit.sources.make import make_source
+from toolkit.sources.options import PlacesWanted
 
 __all__ = ["PackedSource", "packed_sources"]
 
@@ -51,6 +52,7 @@ class PackedSource:
     Attributes:
         sources: The inputs.
         kind: What they are.
+        is_hashed: Its values are read; otherwise only where they lie, and what their files are.
         renames: The pack renamed samples whose key an earlier one had.
         shaper: Gives the rows.
     """
@@ -64,6 +66,7 @@ class PackedSource:
         """
         self._version = version
         self._manifest = version.manifest
+        self.is_hashed = UNHASHED not in version.manifest.requires
         self.sources = tuple(sources)
         for one in sources:
             if holds_dataset(one):
@@ -108,7 +111,10 @@ class PackedSource:
 
     def _surveyed(self, job: PackJob) -> tuple[str, Source, Shaper]:
         """Survey the source, with the class names of the dataset, so that its ids are the same."""
-        kind, source = make_source(job.source_kind, job.source_options)
+        asked = job.source_options
+        if not self.is_hashed:
+            asked = replace(asked, places=PlacesWanted.ONLY)
+        kind, source = make_source(job.source_kind, asked)
         shaper = make_shaper(job, source)
         if shaper.survey.open_classes:
             raise UsageError(f"a source of kind {kind} tells its classes only when it is packed: it can't be compared")
@@ -118,7 +124,7 @@ class PackedSource:
             for column, names in shaper.survey.classes.items()
         }
         if joined != dict(shaper.survey.classes):
-            options = replace(job.source_options, classes=next(iter(joined.values())))
+            options = replace(asked, classes=next(iter(joined.values())))
             kind, source = make_source(kind, options)
             shaper = make_shaper(job, source)
             if dict(shaper.survey.classes) != joined:

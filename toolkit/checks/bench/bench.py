@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -9,22 +10,29 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
+import numpy as np
+
 from toolkit.checks.arguments import argument, check_flags, progress_of, split_of, whole
 from toolkit.checks.bench.case import BenchCase, BenchResult, BenchRun, CaseResult, measured
 from toolkit.checks.bench.memory import available_bytes
 from toolkit.checks.bench.steps import case_loader, steps_text
-from toolkit.errors import LoaderError, NotFoundError, StorageError, UsageError, did_you_mean
+from toolkit.checks.references import reference_facts
+from toolkit.errors import LoaderError, NotFoundError, StorageError, ToolkitError, UsageError, did_you_mean
 from toolkit.escapes import short
+from toolkit.format.layout import leaf_name
 from toolkit.format.pin import reference_text, resolve
+from toolkit.format.schema import reference_columns
 from toolkit.loader.api import Dataset
 from toolkit.loader.api import open as open_dataset
 from toolkit.options.compound import Names
+from toolkit.storage.roots import RootsOption
 from toolkit.storage.store import pieces
 
 __all__ = ["BenchOptions", "bench"]
 
 _PREFERRED_SPLIT = "train"
 _READ_BYTES = 1 << 20
+_READ_ROWS = 64
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +80,7 @@ def bench(
     dataset: str | os.PathLike[str],
     options: BenchOptions = _DEFAULTS,
     *,
+    roots: RootsOption | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> BenchResult:
     """Measure how fast a dataset loads here.
@@ -79,6 +88,7 @@ def bench(
     Args:
         dataset: As toolkit.open takes it.
         options: What to measure.
+        roots: As toolkit.open takes them: where the files of references lie.
         progress: Called with (processes done, processes in all).
 
     Raises:
@@ -89,10 +99,11 @@ def bench(
     version = resolve(reference)
     split = _choose_split(reference, list(version.manifest.splits), options.split)
     pinned = f"{version.root}@sha256:{version.pin}"
-    whole = open_dataset(pinned, split=split)
+    whole = open_dataset(pinned, split=split, roots=roots)
     if not len(whole):
         raise UsageError(f"split {split} of {reference} has no samples to benchmark")
     columns = _loadable(whole) if options.columns is None else options.columns
+    absolute = None if roots is None else whole.roots
     cases = [
         BenchCase(
             dataset=pinned,
@@ -107,10 +118,11 @@ def bench(
             shuffle=options.shuffle,
             output=options.output,
             seq_len=options.seq_len,
+            roots=absolute,
         )
         for threads in options.threads
     ]
-    _check(open_dataset(pinned, split=split, columns=columns), cases[0])
+    _check(open_dataset(pinned, split=split, columns=columns, roots=roots), cases[0])
     cache = _warm(whole)
     runs: dict[int, list[BenchRun]] = {case.threads: [] for case in cases}
     total = options.repeats * len(cases)
@@ -161,9 +173,13 @@ def _check(dataset: Dataset, case: BenchCase) -> None:
 
 
 def _warm(dataset: Dataset) -> str:
-    """Read the shards once when they fit in half the free memory, so that every run finds them in the page cache."""
+    """Read the shards once, and what they refer to, when all fits in half the free memory, so that every run finds it
+    in the page cache.
+    """
     available = available_bytes()
-    nbytes = dataset.manifest.splits[dataset.split].bytes
+    referred = reference_columns(dataset.columns, dataset.schema)
+    facts = reference_facts(dataset.stored.parts[0].version, referred, [dataset], None)
+    nbytes = dataset.manifest.splits[dataset.split].bytes + (0 if facts is None else facts.bytes or 0)
     if available is not None and nbytes > available // 2:
         return "as found"
     for part in dataset.stored.parts:
@@ -173,6 +189,11 @@ def _warm(dataset: Dataset) -> str:
                     pass
             except (NotFoundError, StorageError):
                 continue  # the loader says it better: which shard, and what to do
+    for start in range(0, len(dataset) if referred else 0, _READ_ROWS):
+        located = dataset.fetcher.locate(np.arange(start, min(start + _READ_ROWS, len(dataset))))
+        for name in referred:
+            with contextlib.suppress(ToolkitError):  # as above
+                dataset.fetcher.bytes(leaf_name(name, "bytes"), located)
     return "warm"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 __all__ = ["FIGURES", "BenchCase", "BenchResult", "BenchRun", "CaseResult", "Measured", "measured"]
@@ -33,6 +33,7 @@ class BenchCase:
         decode: Decode, resize, crop and normalize image columns; else they come as bytes.
         short_side, crop: Pixels; see Slot.resize_short and Slot.center_crop.
         seq_len: Tokens of a row, when the dataset has tokens; rows are the samples then.
+        roots: Where the files of references lie, as absolute paths; None: as the dataset says.
         threads, batch_size, epochs, shuffle, output: See toolkit.loader.options.keywords.
     """
 
@@ -48,6 +49,7 @@ class BenchCase:
     shuffle: str
     output: str
     seq_len: int
+    roots: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,7 +25,7 @@ def measure(case: BenchCase) -> BenchRun:
     ready = named(case.output).ready()  # the framework starts outside of what is measured
     with AnonymousPeak() as anonymous:
         begun = time.perf_counter()
-        dataset = open_dataset(case.dataset, split=case.split, columns=case.columns)
+        dataset = open_dataset(case.dataset, split=case.split, columns=case.columns, roots=case.roots)
         loader = case_loader(case, dataset)
         open_seconds = time.perf_counter() - begun
         batches, rows, tokens, first_seconds = 0, 0, 0, 0.0

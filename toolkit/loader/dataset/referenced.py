@@ -126,6 +126,23 @@ class References:
             self._check_header(values, leaf, int(located.rows[i]), taken[i] or b"")
         return taken
 
+    def look(self, values: ShardValues, leaf: str, located: Located) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """Open the files, read nothing, and return of each value a status and no chunk: what can be told without."""
+        asked = self._ask(values, leaf, located, look=False)
+        statuses, chunks = np.empty(len(located.rows), np.int32), np.empty(len(located.rows), np.int64)
+        asked.ranges.look(statuses, chunks)
+        worse = asked.statuses > READ_NULL
+        statuses[worse], chunks[worse] = asked.statuses[worse], asked.chunks[worse]
+        return statuses, chunks
+
+    def take(
+        self, values: ShardValues, leaf: str, located: Located
+    ) -> tuple[Payloads, NDArray[np.int32], NDArray[np.int64]]:
+        """Read the values, None where that fails; return them with a status and a bad chunk for each."""
+        asked = self._ask(values, leaf, located)
+        taken, _ = asked.ranges.take(asked.statuses, asked.chunks)
+        return taken, asked.statuses, asked.chunks
+
     def find(self, values: ShardValues, leaf: str, located: Located) -> Found:
         """Say how long the values are; no length is believed that could take much memory, and starts mean nothing."""
         lengths = np.empty(len(located.rows), np.int64)
