@@ -191,6 +191,8 @@ def state_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def _loaders_before_are_through() -> None:
     """Begin when the loaders of earlier tests have ended: threads and memory are counted for the whole process."""
+    if debug_batches():
+        gc.collect()  # JAX keeps dead arrays until then
     until = time.monotonic() + 30
     while left := _of_loaders() - _given_up:
         if time.monotonic() > until:

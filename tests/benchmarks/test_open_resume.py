@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import cold_reads
@@ -58,19 +61,33 @@ def test_only_whole_repeats_are_made(dataset: Path, tmp_path: Path) -> None:
         shard_sets.repeat_shards(dataset, tmp_path / "odd", 7)
 
 
+READ = """
+import sys
+from pathlib import Path
+import cold_reads
+
+path = Path(sys.argv[1])
+cold_reads.drop_pages([path])
+before = cold_reads.Usage.now()
+with path.open("rb", buffering=0) as file:
+    assert len(file.read(1 << 20)) == 1 << 20
+used = cold_reads.Usage.now().since(before)
+assert used.reads == 1
+assert used.read_bytes == 1 << 20
+assert used.disk_bytes >= 1 << 20
+assert cold_reads.resident_bytes([path]) == 1 << 20
+assert cold_reads.resident_ranges([path]) == 1
+assert cold_reads.readahead_bytes(path) >= 0
+"""
+
+
 def test_dropped_pages_are_read_from_disk_again(tmp_path: Path) -> None:
-    path = _on_disk(tmp_path)
-    cold_reads.drop_pages([path])
-    before = cold_reads.Usage.now()
-    with path.open("rb", buffering=0) as file:
-        assert len(file.read(1 << 20)) == 1 << 20
-    used = cold_reads.Usage.now().since(before)
-    assert used.reads == 1
-    assert used.read_bytes == 1 << 20
-    assert used.disk_bytes >= 1 << 20
-    assert cold_reads.resident_bytes([path]) == 1 << 20
-    assert cold_reads.resident_ranges([path]) == 1
-    assert cold_reads.readahead_bytes(path) >= 0
+    # In a process of its own, in which nobody else reads.
+    folder = Path(cold_reads.__file__).parent
+    paths = os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])
+    command = [sys.executable, "-c", READ, str(_on_disk(tmp_path))]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": paths})
+    assert done.returncode == 0, done.stderr
 
 
 def test_every_case_measures_both_checkouts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 from command import PROGRAM, Cli, Ended, encoded, program, put
 from pictures import make_folder
+from waiting import PATIENCE
 
 import toolkit
 
@@ -153,10 +155,11 @@ def test_an_interrupt_says_what_is_kept(tmp_path: Path, after: int, said: str) -
 
 def test_a_pin_that_nobody_heard_is_said_again(flowers: Path, tmp_path: Path) -> None:
     args = ("pack", str(flowers), str(tmp_path / "ds"), "-q")
-    with subprocess.Popen([*PROGRAM, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        process.stdout.close()  # as in `toolkit pack … | true`
-        assert process.wait(60) == 141
+    reader, writer = os.pipe()
+    os.close(reader)  # as in `toolkit pack … | true`
+    done = subprocess.run([*PROGRAM, *args], stdout=writer, stderr=subprocess.PIPE, timeout=PATIENCE)
+    os.close(writer)
+    assert done.returncode == 141
     pin = toolkit.open(tmp_path / "ds", split="val").pin
     said = program(*args)
     assert (said.code, said.last_line.split("pin=")[1]) == (0, pin)
