@@ -16,7 +16,7 @@ from sources import tars
 
 import toolkit
 from toolkit import slot
-from toolkit.errors import RejectsError, SampleError, ToolkitError
+from toolkit.errors import RejectsError, SampleError, SourceError, ToolkitError
 from toolkit.storage.memory import MemoryStore
 
 
@@ -164,3 +164,23 @@ def test_a_moved_folder_is_another_listing(tmp_path: Path) -> None:
     assert toolkit.open(tmp_path / "moved").pin != ds.pin
     with pytest.raises(ToolkitError, match="photos"):
         toolkit.open(photos)
+
+
+def test_links_that_lead_elsewhere_are_followed_when_asked(tmp_path: Path) -> None:
+    blobs = make_folder(tmp_path / "blobs", {"x": 2})
+    (tmp_path / "photos/cat").mkdir(parents=True)
+    for name in ("0000.jpg", "0001.jpg"):
+        (tmp_path / "photos/cat" / name).symlink_to(blobs / "x" / name)
+    ds = toolkit.open(tmp_path / "photos", follow_links=True)
+    assert ds.manifest.requires == ("references", "unhashed")
+    assert [one["image"] for one in ds] == [(blobs / "x" / name).read_bytes() for name in ("0000.jpg", "0001.jpg")]
+
+
+def test_a_folder_that_changed_is_not_packed_as_what_was_opened(tmp_path: Path) -> None:
+    photos = folder(tmp_path)
+    ds = toolkit.open(photos)
+    (photos / "cat/0002.jpg").unlink()
+    with pytest.raises(SourceError, match="photos' isn't what it was when the dataset was opened"):
+        ds.pack(tmp_path / "ds")
+    assert not (tmp_path / "ds").exists()
+    assert toolkit.open(photos).pack(tmp_path / "ds").samples == 6

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 from toolkit.errors import SourceError, UsageError
 from toolkit.memory.sizes import size_text
 from toolkit.memory.system import SystemMemory
-from toolkit.once.listing import ListedSource
+from toolkit.once.listing import LISTING, ListedSource
 from toolkit.once.origin import Files, Records
 from toolkit.options.option import options_of, take
 from toolkit.options.values import SIZE
@@ -25,7 +26,7 @@ from toolkit.sources.options import VerifyImages
 from toolkit.sources.registry import named
 from toolkit.storage.memory import MemoryFullError, MemoryStore
 
-__all__ = ["memory_limit", "of_files", "of_objects"]
+__all__ = ["listing_of", "memory_limit", "of_files", "of_objects"]
 
 _MOST_BYTES = 1 << 30
 _NAME = "<memory>"
@@ -50,31 +51,34 @@ def of_files(files: Files, name: str | None = None) -> MemoryStore:
         RejectsError: Samples can't be packed, as far as that is known without reading what stays in place.
         StorageError: They can't be read.
     """
-    job = make_job([*files.paths, _NAME], take(options_of(PackJob), _for_kind(files)))
-    kind, source = make_source(job.source_kind, job.source_options)
+    job, source = _listed(files)
     store = MemoryStore(files.limit, files, name)
     try:
-        if not _listed(job, kind, store):
-            pack(job, source=ListedSource(source, kind, source.survey()), store=store)
+        pack(job, source=source, store=store)
     except MemoryFullError as error:
         raise _too_much(files.limit, f"toolkit pack SOURCE DATASET, or toolkit.open({files}, pack=DATASET)") from error
     return store
 
 
-def _listed(job: PackJob, kind: str, store: MemoryStore) -> bool:
-    """Pack with media where they are, unread; return False, having written nothing, where they can't stay."""
-    if not named(kind).in_place or job.tokenizer is not None or job.verify_images is VerifyImages.DECODE:
-        return False
-    listing = IndexJob(**{one.name: getattr(job, one.name) for one in fields(PackJob)}, trust=Trust.STAT)
-    source = make_source(kind, listing.source_options)[1]
-    try:
-        survey = source.survey()
-    except SourceError:  # a compressed tar; what is worse is found again when it is read
-        return False
-    if all(held_medium(column.kind, survey.types[column.name]) is None for column in survey.columns):
-        return False
-    pack(listing, source=ListedSource(source, kind, survey), store=store)
-    return True
+def listing_of(files: Files) -> object:
+    """Return the hash of the files' listing as they are now, as manifests have it. Raises as of_files()."""
+    return _listed(files)[1].survey().options[LISTING]
+
+
+def _listed(files: Files) -> tuple[PackJob, ListedSource]:
+    """Return the job of the files, and their listing: of media that stay where they are, unread, if they can."""
+    job = make_job([*files.paths, _NAME], take(options_of(PackJob), _for_kind(files)))
+    kind, source = make_source(job.source_kind, job.source_options)
+    if named(kind).in_place and job.tokenizer is None and job.verify_images is not VerifyImages.DECODE:
+        listing = IndexJob(**{one.name: getattr(job, one.name) for one in fields(PackJob)}, trust=Trust.STAT)
+        unread = make_source(kind, listing.source_options)[1]
+        with contextlib.suppress(SourceError):  # a compressed tar; what is worse is found again when it is read
+            survey = unread.survey()
+            if any(held_medium(column.kind, survey.types[column.name]) is not None for column in survey.columns):
+                # Links that are to be followed may lead anywhere: what they lead to lies below this root then.
+                roots = (*job.more_sources, "/") if job.follow_links else job.more_sources
+                return replace(listing, more_sources=roots), ListedSource(unread, kind, survey)
+    return job, ListedSource(source, kind, source.survey())
 
 
 def of_objects(source: Any, given: Mapping[str, Any], limit: int) -> MemoryStore:

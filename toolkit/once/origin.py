@@ -7,7 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from toolkit.errors import UsageError
+from toolkit.errors import SourceError, UsageError
+from toolkit.format.pin import resolve
+from toolkit.once.listing import LISTING
 from toolkit.once.stored import StoredSource
 from toolkit.options.option import options_of, take
 from toolkit.pack.front import pack
@@ -30,13 +32,15 @@ class Files:
         paths: Absolute paths, patterns and brace lists.
         options: The keywords of toolkit.pack() that were given.
         limit: How many bytes may be in memory.
-        make: Makes the store of a name; a function that other processes find by its name.
+        make, listing: Make the store of a name, and say how the files are listed now. Functions that other processes
+            find by their names.
     """
 
     paths: tuple[str, ...]
     options: Mapping[str, Any]
     limit: int
     make: Callable[[Files, str | None], MemoryStore]
+    listing: Callable[[Files], object]
 
     @property
     def lasts(self) -> bool:
@@ -48,7 +52,12 @@ class Files:
         return self.make(self, name)
 
     def pack(self, store: MemoryStore, dataset: str | os.PathLike[str], options: Mapping[str, Any]) -> PackResult:
-        """Pack them, as they are now. Raises as toolkit.pack()."""
+        """Pack them. Raises SourceError when they aren't what was listed, and as toolkit.pack()."""
+        if self.listing(self) != resolve(store.location).manifest.options.get(LISTING):
+            raise SourceError(
+                f"{self} isn't what it was when the dataset was opened: files were added, removed or changed since. "
+                "Open it anew, and pack that"
+            )
         return pack(list(self.paths) if len(self.paths) > 1 else self.paths[0], dataset, **{**self.options, **options})
 
     def __str__(self) -> str:

@@ -13,7 +13,7 @@ from toolkit.loader.dataset.dataset import Dataset
 from toolkit.once.kept import kept
 from toolkit.once.keywords import SourceKeywords
 from toolkit.once.looks import is_folder, names_dataset
-from toolkit.once.make import memory_limit, of_files, of_objects
+from toolkit.once.make import listing_of, memory_limit, of_files, of_objects
 from toolkit.once.origin import Files
 from toolkit.pack.make import paths_of
 from toolkit.pack.writer.objects import is_path
@@ -48,7 +48,7 @@ def made_version(
             raise UsageError("pack= is for files: make samples last by toolkit.open(...).pack(DATASET)")
         return _only_version(of_objects(given, _with_columns(options, columns), memory_limit(memory)))
     read = options if pack is not None else _with_columns(options, columns)  # what is packed is for others too
-    files = Files(_absolute(given), read, memory_limit(memory), of_files)
+    files = Files(_absolute(given), read, memory_limit(memory), of_files, listing_of)
     try:
         return _only_version(of_files(files)) if pack is None else kept(files, pack)
     except SourceError as error:
