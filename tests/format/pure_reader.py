@@ -13,6 +13,7 @@ columns and footers say.
 import base64
 import hashlib
 import json
+import os
 import re
 import struct
 from collections.abc import Callable, Iterable, Iterator
@@ -60,6 +61,9 @@ KINDS = {
     "tensor": r"binary",
     "tokens": r"large_list<uint16>|large_list<uint32>",
 }
+
+REFERENCE = "struct<root: utf8, path: utf8, offset: int64, length: int64, name: utf8, crc32c: binary>"
+FEATURES = {"references", "unhashed"}
 
 DERIVED = {"height": "int32", "width": "int32", "orientation": "int8", "format": "utf8"}  # of images, version 1
 
@@ -193,10 +197,11 @@ class PureReader:
 
     `classes` has the names of each column with a label table, `ranges` what was read so far: (name of the file, start,
     stop).
+    `roots` says where the folders of references are, by name.
     """
 
-    def __init__(self, folder: Path, pin: str | None = None) -> None:
-        self.folder, self.ranges = Path(folder), []
+    def __init__(self, folder: Path, pin: str | None = None, roots: dict[str, Path] | None = None) -> None:
+        self.folder, self.ranges, self.roots = Path(folder), [], roots or {}
         source = f"manifests/{pin}.json" if pin else "manifest.json"
         data = self._read(source)
         self.pin = hashlib.sha256(data).hexdigest()
@@ -207,7 +212,8 @@ class PureReader:
             self.manifest = json.loads(data)
             need(self.manifest["format"] == 1, "format", f"{self.manifest['format']}, this reader knows 1")
             for word in self.manifest["requires"]:
-                need(False, "requires", f"{word!r}, which this reader doesn't know")
+                need(word in FEATURES, "requires", f"{word!r}, which this reader doesn't know")
+            self.unhashed = "unhashed" in self.manifest["requires"]
             need("derived" in self.manifest, "format", "written before format 1 was settled; pack the dataset again")
             self._hashes()
             self._columns()
@@ -259,7 +265,7 @@ class PureReader:
         names = [field.name for field in self.schema.columns]
         everything = [KEY, DIGEST, *self.columns, *self.derived]
         need(sorted(names) == sorted(everything), "table", f"columns {names} of the schema table, not {everything}")
-        groups = {2: [], 3: [], 4: []}
+        groups, self.references = {2: [], 3: [], 4: []}, []
         for name, column in self.columns.items():
             need(bool(name) and not name.startswith("__"), "manifest", f"a column has the name {name!r}")
             field, kind = self.schema[name], column["kind"]
@@ -268,12 +274,18 @@ class PureReader:
                 known = re.fullmatch(r"keep|raw|jpeg:([1-9]\d?|100)", encoding, re.ASCII) is not None
                 need(known, "manifest", f"column {name} has the encoding {encoding!r}")
                 kind = f"image {encoding.partition(':')[0]}"
+            if kind == "image keep" and str(field) == REFERENCE:
+                self.references.append(name)
+                kind = "image of references"
             fits = kind not in KINDS or re.fullmatch(KINDS[kind], str(field)) is not None
             need(fits, "table", f"column {name} is of kind {kind}, its type {field}")
             if kind == "value" and has_names(column):
                 listed = re.fullmatch(r"(large_)?list<int64>", str(field)) is not None
                 need(listed, "table", f"column {name} has a label table, its type is {field}")
             groups[group(kind, field)].append(name)
+        requires = self.manifest["requires"]
+        alike = bool(self.references) == ("references" in requires) >= self.unhashed
+        need(alike, "manifest", f"it requires {requires} and has references in {self.references}")
         order = [KEY, DIGEST, *groups[2], *groups[3], *self.derived, *groups[4]]
         need(names == order, "table", f"columns of shards in the order {names}, not {order}")
         for name, one in zip(self.derived, self.manifest["derived"], strict=True):
@@ -281,7 +293,8 @@ class PureReader:
                 found = str(self.schema[name])
                 need(DERIVED.get(one["what"], found) == found, "table", f"derived column {name} has the type {found}")
         own = [str(field) + " null" * field.nullable for field in self.schema.columns[:2]]
-        need(own == ["utf8", "fixed_size_binary(16)"], "table", f"types of {KEY} and {DIGEST}: {own}")
+        digest = "fixed_size_binary(16)" + " null" * self.unhashed
+        need(own == ["utf8", digest], "table", f"types of {KEY} and {DIGEST}: {own}")
         self.large = [self.schema[name] for name in groups[4]]
         self.tokens = [self.schema[name] for name, column in self.columns.items() if column["kind"] == "tokens"]
         need(len(self.tokens) <= 1, "manifest", f"{len(self.tokens)} columns of kind tokens")
@@ -370,7 +383,8 @@ class PureReader:
             buffers = places(batch, size, self.schema.buffers)
             same(sum(buffers[item.data][1] // item.width for item in ids), "tokens")
             same(head_end(self.large, buffers, size), "head_bytes")
-            for field in (self.schema[KEY], self.schema[DIGEST], *self.tokens, *ids):
+            never = [self.schema[KEY], *([] if self.unhashed else [self.schema[DIGEST]]), *self.tokens, *ids]
+            for field in never:
                 need(buffers[field.validity][1] == 0, "message", f"{where} has nulls in {field.name}")
             metadata = {pair.text(0): pair.text(1) for pair in found.tables(4)}
             sums = [n for (n,) in struct.iter_unpack("<I", base64.b64decode(metadata["toolkit.crc32c"], validate=True))]
@@ -387,13 +401,65 @@ class PureReader:
                 found[name] = values.value(self.schema[name], row)
         return found
 
+    def _follow(self, raw: dict, shard: dict, at: int, where: str) -> dict:
+        """Read what references of row `at` of a shard lead to; return them as packed structs, (bytes, path)."""
+        found = dict(raw)
+        for number, name in enumerate(self.references):
+            if raw.get(name) is not None:
+                value = self.schema[name].plain(raw[name])
+                place = 16 * (at * len(self.references) + number)
+                payload = self._payload(value, shard["path"].removesuffix(".arrow") + ".stat", place, where)
+                found[name] = (payload, raw[name][4])
+        return found
+
+    def _payload(self, value: dict, stats: str, place: int, where: str) -> bytes:
+        path, offset, length = value["path"], value["offset"], value["length"]
+        parts = path.split("/")
+        need(not {"", ".", ".."} & {*parts} and "\0" not in path, "reference", f"path {path!r} of {where}")
+        need(value["root"] in self.roots, "reference", f"nobody says where the root {value['root']!r} is")
+        need(offset >= 0 and length >= 0, "reference", f"offset {offset} and length {length} of {where}")
+        root = Path(self.roots[value["root"]]).resolve()
+        file = (root / path).resolve()
+        need(file.is_relative_to(root), "reference", f"{path} of {where} leads out of its root")
+        need(file.is_file(), "reference", f"{file} of {where} is missing, or no regular file")
+        with file.open("rb") as opened:
+            info = os.fstat(opened.fileno())
+            opened.seek(offset)
+            data = opened.read(length)
+        need(len(data) == length, "reference", f"{file} ends before {where}")
+        if value["crc32c"] is None:
+            need(self.unhashed, "reference", f"{where} has no sums")
+            listed = struct.unpack("<qq", self._read(stats, place, place + 16))
+            same = listed == (info.st_size, info.st_mtime_ns)
+            need(same, "reference", f"{file} has another size or time than {where} says")
+        else:
+            sums = [crc32c(data[at : at + CHUNK]) for at in range(0, length, CHUNK)]
+            need(struct.pack(f"<{len(sums)}I", *sums) == value["crc32c"], "reference", f"bytes of {file} for {where}")
+        return data
+
+    def _canonical(self, name: str, value: object) -> bytes:
+        """The canonical encoding of a value; of what a reference led to, that of the packed struct."""
+        if name not in self.references:
+            return canonical(self.schema[name], value)
+        encoded = name.encode()
+        header = struct.pack("<I", len(encoded)) + encoded
+        if value is None:
+            return header + b"\0"
+        children = (b"\0" if one is None else b"\1" + struct.pack("<Q", len(one)) + one for one in value)
+        return header + b"\1" + b"".join(children)
+
     def _plain(self, raw: dict, where: str) -> dict:
+        followed = {name: raw[name] for name in self.references if name in raw}
+        raw = {name: value for name, value in raw.items() if name not in followed}
         sample = {name: self.schema[name].plain(value) for name, value in raw.items()}
         for name, value in sample.items():
             if value is not None and self.columns.get(name, {}).get("encoding") == "raw":
                 whole = None not in value.values()
                 size = whole and value["height"] * value["width"] * value["channels"]
                 need(whole and len(value["pixels"]) == size, "value", f"pixels of column {name} of {where}")
+        for name, value in followed.items():
+            path = None if value is None or value[1] is None else value[1].decode()
+            sample[name] = None if value is None else {"bytes": value[0], "path": path}
         return sample
 
     def _run(self, values: Values, where: str) -> None:
@@ -405,8 +471,8 @@ class PureReader:
 
     # --- reading
 
-    def find(self, split: str, row: int) -> tuple[dict, Values, int]:
-        """The shard that a row is in, its record batch and the row's number there.
+    def find(self, split: str, row: int) -> tuple[dict, Values, int, int]:
+        """The shard that a row is in, its record batch, and the row's number there and in the shard.
 
         Of tables, the one that has the row is read; of the shard, one range.
         """
@@ -416,8 +482,8 @@ class PureReader:
         path, shard = self.folder / shards[i]["path"], shards[i]
         need(path.is_file(), "file", f"{shard['path']} is missing, or no regular file")
         need(path.stat().st_size == shard["bytes"], "size", f"{shard['path']} has {path.stat().st_size} bytes")
-        i, at = within([batch["rows"] for batch in shard["batches"]], at)
-        return shard, self._batch(shard, i, lambda start, stop: self._read(shard["path"], start, stop)), at
+        i, inner = within([batch["rows"] for batch in shard["batches"]], at)
+        return shard, self._batch(shard, i, lambda start, stop: self._read(shard["path"], start, stop)), inner, at
 
     def row(self, split: str, row: int, columns: Iterable[str] | None = None) -> dict:
         """One sample: its key and these columns, derived ones among them; without `columns` all that aren't derived.
@@ -425,9 +491,10 @@ class PureReader:
         One range of the shard has all small columns and says where the value of the first large one lies, which is a
         second range; a third and further ones are for other large columns, and for other fields of the first.
         """
-        shard, values, at = self.find(split, row)
+        shard, values, inner, at = self.find(split, row)
         where = f"row {row} of split {split}, in {shard['path']}"
-        return self._plain(self._raw(values, at, (KEY, *(self.columns if columns is None else columns)), where), where)
+        raw = self._raw(values, inner, (KEY, *(self.columns if columns is None else columns)), where)
+        return self._plain(self._follow(raw, shard, at, where), where)
 
     def samples(self, split: str, skip: frozenset[str] = frozenset(), derived: Iterable[str] = ()) -> Iterator[dict]:
         """All samples, and derived columns by their names, from files that are read and checked as a whole."""
@@ -444,6 +511,7 @@ class PureReader:
             need("nonbody" in skip or nonbody.digest() == shard["nonbody_sha256"], "nonbody", path)
             whole = hashlib.sha256(data).digest()
             need("sha256" in skip or whole == shard["sha256"], "sha256", path)
+            first = row
             for i, line in enumerate(shard["batches"]):
                 values = self._batch(shard, i, lambda start, stop, data=data: data[start:stop], skip)
                 values.read(0, line["body_bytes"])  # every chunk, padding too
@@ -451,9 +519,11 @@ class PureReader:
                 for at in range(line["rows"]):
                     where = f"row {row} of split {split}, in record batch {i} of {path}"
                     raw = self._raw(values, at, [field.name for field in self.schema.columns], where)
+                    raw = self._follow(raw, shard, row - first, where)
                     hashed = [KEY, *(field.name for field in self.schema.columns if not field.name.startswith("__"))]
-                    encoded = b"".join(canonical(self.schema[name], raw[name]) for name in hashed)
-                    good = xxhash.xxh3_128(encoded).digest() == raw[DIGEST]
+                    encoded = b"".join(self._canonical(name, raw[name]) for name in hashed)
+                    given = raw[DIGEST]
+                    good = given is None or xxhash.xxh3_128(encoded).digest() == given
                     need("digest" in skip or good, "digest", f"{where}, key {raw[KEY].decode()}")
                     yield self._plain({name: raw[name] for name in (KEY, *self.columns, *derived)}, where)
                     row += 1

@@ -435,7 +435,7 @@ def test_columns_in_another_order(crafted: Crafted, root: Path, name: str, to: i
 
 # --- what it requires -----------------------------------------------------------------------------------------------
 
-RESERVED = ["references", "unhashed", "zstd", "coefficients", "tiles"]
+RESERVED = ["zstd", "coefficients", "tiles"]
 
 
 @pytest.mark.parametrize("word", [*RESERVED, "warp", ""])
@@ -446,6 +446,14 @@ def test_words_that_a_reader_has_to_know(crafted: Crafted, root: Path, word: str
         toolkit.open(root, split="train")
     assert has(verified(root), "requires", word)
     assert has(theirs(root), "requires: ", repr(word))
+
+
+@pytest.mark.parametrize("words", [["references"], ["unhashed"], ["references", "unhashed"]])
+def test_words_that_say_what_is_not_so(crafted: Crafted, root: Path, words: list[str]) -> None:
+    crafted.say("requires", value=words)
+    crafted.write(root)
+    assert has(ours(root), words[0])
+    assert has(theirs(root), "manifest: it requires", words[0])
 
 
 def test_all_unknown_words_are_named(crafted: Crafted, root: Path) -> None:

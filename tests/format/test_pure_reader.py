@@ -219,7 +219,7 @@ def test_an_image_s_bytes_are_one_range_and_its_name_another(
     samples = [{"__key__": f"{i}", "image": image, "label": i % 2} for i, image in enumerate(images)]
     commit_samples(tmp_path / "ds", {"train": [samples]}, batch_body_bytes=1 << 20)
     reader = PureReader(tmp_path / "ds")
-    _, values, at = reader.find("train", 5)
+    _, values, at, _ = reader.find("train", 5)
     reader.ranges.clear()
     image = reader.schema["image"]
     assert values.value(image.children[0], at) == images[5]["bytes"]

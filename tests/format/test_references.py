@@ -10,8 +10,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from format.pure_arrow import Damaged
+from format.pure_reader import PureReader
+from referenced import refer
 
-from toolkit.errors import CorruptTableError
+import toolkit
+from toolkit.errors import CorruptShardError, CorruptTableError
 from toolkit.format.contract import columns_fault, schema_fault
 from toolkit.format.media import IMAGE, IMAGE_TYPE
 from toolkit.format.references import REFERENCE_TYPE, REFERENCES, UNHASHED, is_reference, path_fault
@@ -19,6 +23,12 @@ from toolkit.format.schema import Column, Kind, arrow_schema, derived_of, image_
 from toolkit.format.unhashed import FileStats, encode_stats, stat_path
 from toolkit.pipelines.media import held_medium
 from toolkit.storage.local import LocalStore
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
 
 COLUMNS = (image_column("image"), Column(name="text", kind=Kind.TEXT, arrow_type="string"))
 TYPES = {"image": REFERENCE_TYPE, "text": pa.string()}
@@ -111,3 +121,53 @@ def test_sizes_and_times_are_read_by_row(tmp_path: Path) -> None:
     (tmp_path / stat_path(shard)).unlink()
     with pytest.raises(CorruptTableError, match=r"is missing, which has the sizes and times .* Index the source again"):
         FileStats(store, shard, 2, 7)
+
+
+# --- a reader that was written from docs/format.md ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", ["files", "tar", "unhashed"])
+def test_a_strangers_reader_gives_the_packed_samples(dataset: Path, tmp_path: Path, form: str) -> None:
+    refer(dataset, tmp_path / "ds", tmp_path / "root", tar=form == "tar", hashed=form != "unhashed")
+    reader, packed = PureReader(tmp_path / "ds", roots={"source": tmp_path / "root"}), PureReader(dataset)
+    for split in ("train", "val"):
+        expected = list(packed.samples(split))
+        assert list(reader.samples(split)) == expected
+        assert [reader.row(split, row) for row in range(len(expected))] == expected
+    assert toolkit.open(tmp_path / "ds", split="train")[3]["image"] == expected_image(packed)
+
+
+def expected_image(packed: PureReader) -> object:
+    return packed.row("train", 3)["image"]["bytes"]
+
+
+@pytest.mark.parametrize("how", ["flipped", "longer", "shorter", "gone", "linked", "up", "nowhere"])
+def test_a_strangers_reader_refuses_what_we_refuse(dataset: Path, tmp_path: Path, how: str) -> None:
+    def change(row: int, value: dict[str, object]) -> dict[str, object]:
+        return {**value, "path": "../root/" + str(value["path"])} if how == "up" else value
+
+    refer(dataset, tmp_path / "ds", tmp_path / "root", change=change)
+    file = tmp_path / "root" / toolkit.open(tmp_path / "ds", split="val").keys()[0]
+    data = file.read_bytes()
+    if how == "flipped":
+        file.write_bytes(data[:50] + bytes([data[50] ^ 1]) + data[51:])
+    elif how == "longer":
+        file.write_bytes(b"!" + data)
+    elif how == "shorter":
+        file.write_bytes(data[:-1])
+    elif how in ("gone", "linked"):
+        file.rename(tmp_path / "elsewhere")
+    if how == "linked":
+        file.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(Damaged, match="reference"):
+        PureReader(tmp_path / "ds", roots={} if how == "nowhere" else {"source": tmp_path / "root"}).row("val", 0)
+    if how != "nowhere":
+        with pytest.raises(CorruptShardError):
+            toolkit.open(tmp_path / "ds", split="val")[0]
+
+
+def test_hugging_face_sees_structs(dataset: Path, tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets")
+    ds = toolkit.open(refer(dataset, tmp_path / "ds", tmp_path / "root"), split="val")
+    loaded = datasets.load_dataset("arrow", data_files=ds.files, cache_dir=str(tmp_path / "cache"), split="train")
+    assert loaded[0]["image"]["path"] == ds.keys()[0]

@@ -106,6 +106,10 @@ def schema_fault(
     *small, large = stored_order(columns, {name: schema.field(name).type for name in names})
     if schema.names != [KEY, DIGEST, *small[0], *small[1], *made, *large]:
         return f"the columns of the schema table have another order than shards: {', '.join(schema.names)}"
+    references = reference_columns(columns, schema)
+    if bool(references) is not (REFERENCES in requires):
+        held = f"column {references[0]!r} holds references" if references else "no column holds references"
+        return f"{held}, and the manifest {'does not require' if references else 'requires'} {REFERENCES!r}"
     fault = _own_fault(schema, UNHASHED in requires)
     if fault is not None:
         return fault
@@ -118,10 +122,6 @@ def schema_fault(
         if not _fits(column, field):
             named = " with class names" if column.kind is Kind.VALUE else ""
             return f"column {column.name!r} is of kind {column.kind.value}{named}, and its type {field.type}"
-    references = reference_columns(columns, schema)
-    if bool(references) is not (REFERENCES in requires):
-        held = f"column {references[0]!r} holds references" if references else "no column holds references"
-        return f"{held}, and the manifest {'does not require' if references else 'requires'} {REFERENCES!r}"
     for one in derived:
         known = derived_type(one, columns)
         if known is not None and schema.field(one.name).type != known:

@@ -128,6 +128,13 @@ def test_digests_are_the_packed_ones(shared: dict[str, Path]) -> None:
     )
 
 
+def test_columns_as_arrays_are_the_packed_ones(shared: dict[str, Path]) -> None:
+    packed, referred = (toolkit.open(shared[name], split="train") for name in ("packed", "files"))
+    assert referred.column("image", media=True) == packed.column("image", media=True)
+    assert referred.to_arrow().schema.field("image").type == packed.to_arrow().schema.field("image").type
+    assert referred.take([5, 3]).to_arrow().to_pylist() == packed.take([5, 3]).to_arrow().to_pylist()
+
+
 def test_renamed_columns_and_keys_as_columns(shared: dict[str, Path]) -> None:
     packed, referred = (
         toolkit.open(shared[name], split="train").rename({"image": "photo"}).with_key("id")

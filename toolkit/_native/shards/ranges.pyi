@@ -15,6 +15,8 @@ RANGE_PLACE: int
 RANGE_ROOT: int
 RANGE_ERRNO: int
 
+def read_range(root: int, path: bytes, offset: int, length: int, sums: bytes) -> bytes | None: ...
+
 class Ranges:
     def __init__(
         self,

@@ -51,6 +51,24 @@ RANGE_ROOT = TK_RANGE_ROOT
 RANGE_ERRNO = TK_RANGE_ERRNO
 
 
+def read_range(int32_t root, bytes path not None, int64_t offset, int64_t length, bytes sums not None):
+    """Return one range of a file below the folder `root`; None where anything is wrong: Ranges says what."""
+    cdef tk_range one
+    cdef int32_t status = TK_READ_OK
+    cdef int64_t bad = -1
+    one.root, one.path, one.path_bytes = root, PyBytes_AS_STRING(path), len(path)
+    one.offset, one.length = offset, length
+    one.sums, one.sums_bytes = <const uint8_t *>PyBytes_AS_STRING(sums), len(sums)
+    one.size = one.mtime_ns = -1
+    if root < 0 or tk_range_fault(&one):
+        return None
+    cdef bytes value = PyBytes_FromStringAndSize(NULL, length)
+    one.out = <uint8_t *>PyBytes_AS_STRING(value)
+    with nogil:
+        tk_read_ranges(&one, 1, _sum, False, &status, &bad)
+    return value if status == TK_READ_OK else None
+
+
 cdef uint32_t _sum(uint32_t crc, const uint8_t *data, size_t n) noexcept nogil:
     return crc32c_of(crc, data, n)
 

@@ -73,7 +73,7 @@ class Fetcher:
         self._verify = verify
         self._index = index
         self.key = key
-        self._references = references
+        self.references = references
         self._of_files = frozenset() if references is None else references.leaves
         self._columns = column_layouts(schema)
         self._shape = shape
@@ -180,8 +180,8 @@ class Fetcher:
 
     def variable(self, leaf: str, located: Located, buffer: FetchBuffer) -> Variable:
         """Copy a leaf of bytes or text into `buffer`."""
-        if leaf in self._of_files and self._references is not None:
-            return self._references.variable(self, leaf, located, buffer)
+        if leaf in self._of_files and self.references is not None:
+            return self.references.variable(self, leaf, located, buffer)
         layout = self._variable[leaf]
         statuses, chunks = _outcome(located)
         addresses = np.empty(len(located.rows), np.uint64)
@@ -204,8 +204,8 @@ class Fetcher:
 
     def bytes(self, leaf: str, located: Located) -> list[bytes | None]:
         """Return the values of a leaf of bytes or text, as they are stored; None where null."""
-        if leaf in self._of_files and self._references is not None:
-            return self._references.bytes(self, leaf, located)
+        if leaf in self._of_files and self.references is not None:
+            return self.references.bytes(self, leaf, located)
         values, failed, statuses, chunks = self.take_bytes(leaf, located)
         self.check(failed, leaf, located, statuses, chunks)
         return values
@@ -228,8 +228,8 @@ class Fetcher:
 
     def find(self, leaf: str, located: Located) -> Found:
         """Find the values of a leaf of bytes or text; what is not readable has a status that says so."""
-        if leaf in self._of_files and self._references is not None:
-            return self._references.find(self, leaf, located)
+        if leaf in self._of_files and self.references is not None:
+            return self.references.find(self, leaf, located)
         layout, n = self._variable[leaf], len(located.rows)
         found = Found(np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int32), np.empty(n, np.int64))
         find_values(
@@ -261,8 +261,8 @@ class Fetcher:
         Raises:
             CorruptShardError: One is not what was packed; its bytes are zeros then.
         """
-        if leaf in self._of_files and self._references is not None:
-            self._references.gather(self, leaf, located, found, run, places, out)
+        if leaf in self._of_files and self.references is not None:
+            self.references.gather(self, leaf, located, found, run, places, out)
             return
         statuses, chunks = found.statuses[run], found.chunks[run]
         failed = gather_values(
@@ -296,8 +296,8 @@ class Fetcher:
 
     def values(self, column: str, located: Located) -> list[Any]:
         """Return the values of a column of any type as Python objects, None where null; of references as packed."""
-        if self._references is not None and column in self._references.columns:
-            return list(self._references.packed(self, column, located))
+        if self.references is not None and column in self.references.columns:
+            return list(self.references.packed(self, column, located))
         layout = self._columns[column]
         out: list[Any] = []
         for i, (body, inner) in enumerate(zip(located.bodies, located.inner.tolist(), strict=True)):
@@ -335,7 +335,7 @@ class Fetcher:
         with contextlib.suppress(CorruptShardError):
             located = self.locate(np.array([row], np.int64))
             key = self.keys(located)[0]
-            files = [] if self._references is None else self._references.files_of(self, located)
+            files = [] if self.references is None else self.references.files_of(self, located)
         return Place(self._store.location, self._shard_path(row), row, key, tuple(files))
 
     def _reader(self, shard: int) -> ShardReader:
@@ -362,8 +362,8 @@ class Fetcher:
 
     def corrupt(self, row: int, leaf: str, status: int, chunk: int) -> CorruptShardError | StorageError:
         """Return the error that says why a value of a leaf can't be trusted: a READ_ status and its chunk."""
-        if is_of_file(status) and self._references is not None:
-            return self._references.error(self, self.locate(np.array([row], np.int64)), leaf, status, chunk)
+        if is_of_file(status) and self.references is not None:
+            return self.references.error(self, self.locate(np.array([row], np.int64)), leaf, status, chunk)
         # A key that can't be read has no name to give: asking for it again would end here again.
         place = Place(self._store.location, self._shard_path(row), row, "?") if leaf == KEY else self.place(row)
         column = leaf.replace("\0", ".")

@@ -23,6 +23,7 @@ from toolkit._native.shards.ranges import (
     RANGE_STAT,
     RANGE_SUM,
     Ranges,
+    read_range,
 )
 from toolkit.errors import ChangedFileError, CorruptShardError, SampleError, StorageError
 from toolkit.format.layout import leaf_name
@@ -38,7 +39,9 @@ __all__ = ["References", "ShardValues", "is_of_file"]
 Payloads = list[bytes | None]
 """Values of bytes or text as they are stored, None where null."""
 
-_Bytes = bytes | memoryview  # where `bytes` is a method
+# Where `bytes` is a method.
+_Text = bytes
+_Bytes = bytes | memoryview
 
 _LARGE = 1 << 20  # bytes: whoever says that a value has more has its file looked at before memory is taken for it
 
@@ -142,6 +145,18 @@ class References:
         asked = self._ask(values, leaf, located)
         taken, _ = asked.ranges.take(asked.statuses, asked.chunks)
         return taken, asked.statuses, asked.chunks
+
+    def value(
+        self, row: int, root: _Text | None, path: _Text | None, offset: int, length: int, sums: _Text | None
+    ) -> _Text | None:
+        """Return one value of a row by its reference; None where there is none, or where bytes() has more to say.
+
+        Raises:
+            UsageError, NotFoundError: Its root may not be followed, or isn't there.
+        """
+        if root is None or path is None or sums is None or length > _LARGE:
+            return None
+        return read_range(self.files.folder(row, root), path, offset, length, sums)
 
     def find(self, values: ShardValues, leaf: str, located: Located) -> Found:
         """Say how long the values are; no length is believed that could take much memory, and starts mean nothing."""

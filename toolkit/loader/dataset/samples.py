@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from toolkit.format.schema import KEY, Column
 from toolkit.loader.dataset.decoded import DecodedColumn
 from toolkit.loader.dataset.fetch import Fetcher
 from toolkit.loader.dataset.located import Located
+from toolkit.loader.dataset.referenced import References
 from toolkit.pipelines.media import held_medium
 
 __all__ = ["Samples"]
@@ -41,6 +43,8 @@ _NUMBERS = {
     pa.float64(): "d",
 }
 
+_REFERENCE = ("root", "path", "offset", "length", "crc32c")
+
 _Read = Callable[[str, Located], Any]
 
 
@@ -55,6 +59,7 @@ class Samples:
         self._fetcher = fetcher
         self._leaves: list[str] = []
         self._others: dict[str, _Read] = {}
+        self._files: list[_File] = []
         self._reader = SampleReader(fetcher.locator)
         layouts, leaves = column_layouts(schema), leaf_layouts(schema)
         if fetcher.key is not None:
@@ -72,13 +77,20 @@ class Samples:
                 if leaf in leaves:
                     self._add(name, leaf, leaves[leaf], self._value)
                 else:  # it lies in another file
-                    self._add(name, leaf, layouts[name], _PayloadReader(fetcher, leaf))
+                    self._add(name, leaf, None, _PayloadReader(fetcher, leaf))
+        # Behind the others: what is read of references is taken out of the sample again.
+        for name, payload in list(self._others.items()):
+            if isinstance(payload, _PayloadReader) and fetcher.references is not None:
+                fields = tuple(leaf_name(name, field) for field in _REFERENCE)
+                for field in fields:
+                    self._add(field, field, leaves[field], self._value, text=False)
+                self._files.append(_File(name, fields, self._others.pop(name), fetcher.references))
 
-    def _add(self, name: str, leaf: str, layout: Layout, read: _Read) -> None:
+    def _add(self, name: str, leaf: str, layout: Layout | None, read: _Read, *, text: bool = True) -> None:
         self._leaves.append(leaf)
         match layout:
             case VariableLayout(type=dtype, validity=validity, offsets=offsets, data=data, offset_width=width):
-                code = TEXT if dtype in (pa.string(), pa.large_string()) else BINARY
+                code = TEXT if text and dtype in (pa.string(), pa.large_string()) else BINARY
                 self._reader.add(name, code, validity, offsets, data, width)
             case FixedLayout(type=dtype, validity=validity, data=data, width=width) if dtype in _NUMBERS:
                 self._reader.add(name, ord(_NUMBERS[dtype]), validity, 0, data, width)
@@ -95,6 +107,14 @@ class Samples:
             self._fetcher.locate(np.array([row], np.int64))  # opens the shard anew when it was changed, or raises
             if column >= 0:
                 raise self._fetcher.corrupt(row, self._leaves[column], status, chunk)
+        for file in self._files:
+            root, path, offset, length, sums = map(sample.pop, file.fields)
+            if path is None or offset is None or length is None:
+                continue
+            value = file.references.value(row, root, path, offset, length, sums)
+            if value is None:
+                value = file.read(file.name, self._fetcher.locate(np.array([row], np.int64)))
+            sample[file.name] = value
         if self._others:
             located = self._fetcher.locate(np.array([row], np.int64))
             for name, read in self._others.items():
@@ -103,6 +123,16 @@ class Samples:
 
     def _value(self, column: str, located: Located) -> Any:
         return self._fetcher.values(column, located)[0]
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A column of references: its name, those of its leaves in samples, and what says why a value can't be read."""
+
+    name: str
+    fields: tuple[str, ...]
+    read: _Read
+    references: References
 
 
 class _PayloadReader:

@@ -31,6 +31,9 @@ class SplitFiles(Protocol):
             UsageError, NotFoundError: A root may not be followed, or isn't there; the message says how to name it.
         """
 
+    def folder(self, row: int, root: bytes) -> int:
+        """Return a descriptor of one row's root. Raises as folders()."""
+
     def stats(self, column: int, rows: NDArray[np.int64]) -> NDArray[np.int64] | None:
         """Return int64 (rows, 2): size and time of the files of column number `column`; None where sums must do.
 
@@ -62,6 +65,10 @@ class OneSplitFiles:
         """Return a descriptor of each row's root."""
         known = {name: -1 if name is None else self.roots.descriptor(_named(name)) for name in set(roots)}
         return np.fromiter(map(known.__getitem__, roots), np.int32, len(roots))
+
+    def folder(self, row: int, root: bytes) -> int:
+        """Return a descriptor of one row's root."""
+        return self.roots.descriptor(_named(root))
 
     def stats(self, column: int, rows: NDArray[np.int64]) -> NDArray[np.int64] | None:
         """Return sizes and times; one that can't be is never that of a file."""
@@ -113,6 +120,11 @@ class JoinedSplitFiles:
 
         self._each(rows, ask)
         return out
+
+    def folder(self, row: int, root: bytes) -> int:
+        """Return a descriptor of one row's root."""
+        owner = int(np.searchsorted(self._starts, row, side="right")) - 1
+        return self._parts[owner].folder(row - int(self._starts[owner]), root)
 
     def stats(self, column: int, rows: NDArray[np.int64]) -> NDArray[np.int64] | None:
         """Return sizes and times; -1 where a part has none."""
