@@ -332,6 +332,31 @@ def test_records_travel_as_bytes(tmp_path: Path) -> None:
     assert elsewhere(ds, tmp_path) == f"{ds.pin} {len(ds)} {ds.keys()[0]} {len(str(ds[1]))}"
 
 
+KILLED = """
+import os, sys, toolkit
+kept = [toolkit.open(sys.argv[1]), toolkit.open([{"text": "x" * 1000, "n": i} for i in range(1000)])]
+print(sum(len(ds) for ds in kept), flush=True)
+os.kill(os.getpid(), 9)
+"""
+
+
+def test_a_kill_leaves_nothing_behind(tmp_path: Path) -> None:
+    photos = folder(tmp_path)
+    (tmp_path / "home").mkdir()
+    before = sorted(tmp_path.rglob("*"))
+    places = {name: str(tmp_path / "home") for name in ("TMPDIR", "HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME")}
+    ran = subprocess.run(
+        [sys.executable, "-B", "-c", KILLED, photos],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path / "home",
+        env={**os.environ, **places},
+    )
+    assert (ran.returncode, ran.stdout) == (-9, f"{COUNT + 1000}\n")
+    assert sorted(tmp_path.rglob("*")) == before
+
+
 def test_a_forked_child_goes_on(tmp_path: Path) -> None:
     ds = toolkit.open(folder(tmp_path))
 
