@@ -176,6 +176,19 @@ def test_links_that_lead_elsewhere_are_followed_when_asked(tmp_path: Path) -> No
     assert [one["image"] for one in ds] == [(blobs / "x" / name).read_bytes() for name in ("0000.jpg", "0001.jpg")]
 
 
+def test_what_tables_name_stays_too(tmp_path: Path) -> None:
+    photos = folder(tmp_path)
+    (tmp_path / "tables").mkdir()
+    (tmp_path / "tables/rows.csv").write_text("photo,n\ncat/0001.jpg,1\ndog/0002.jpg,2\n")
+    ds = toolkit.open(tmp_path / "tables/rows.csv", image_column=["photo"], root=photos)
+    assert ds.manifest.requires == ("references", "unhashed")
+    toolkit.pack(tmp_path / "tables/rows.csv", tmp_path / "packed", image_column=["photo"], root=photos)
+    assert [*ds] == [*toolkit.open(tmp_path / "packed")]
+    (photos / "dog/0002.jpg").unlink()
+    with pytest.raises(ToolkitError, match=r"dog/0002\.jpg"):
+        ds[1]
+
+
 def test_a_folder_that_changed_is_not_packed_as_what_was_opened(tmp_path: Path) -> None:
     photos = folder(tmp_path)
     ds = toolkit.open(photos)

@@ -75,9 +75,9 @@ def _listed(files: Files) -> tuple[PackJob, ListedSource]:
         with contextlib.suppress(SourceError):  # a compressed tar; what is worse is found again when it is read
             survey = unread.survey()
             if any(held_medium(column.kind, survey.types[column.name]) is not None for column in survey.columns):
-                # Links that are to be followed may lead anywhere: what they lead to lies below this root then.
-                roots = (*job.more_sources, "/") if job.follow_links else job.more_sources
-                return replace(listing, more_sources=roots), ListedSource(unread, kind, survey)
+                # What tables name lies below the root that was given, and what links lead to may lie anywhere.
+                roots = [*job.more_sources, *filter(None, (job.root, "/" if job.follow_links else None))]
+                return replace(listing, more_sources=tuple(roots)), ListedSource(unread, kind, survey)
     return job, ListedSource(source, kind, source.survey())
 
 
