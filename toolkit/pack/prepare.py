@@ -104,7 +104,7 @@ def prepare(
     requires = _required(job.in_place)
     if base is not None:
         base.check_requires(requires)
-    roots = None if job.in_place is None else roots_of(job.sources, base)
+    roots = None if job.in_place is None else roots_of(_folders(job), base)
     kind, rows = _surveyed(job, base, source, roots)
     survey = rows.survey
     columns = with_label_tables(survey)
@@ -137,6 +137,11 @@ def prepare(
     )
 
 
+def _folders(job: PackJob) -> list[str]:
+    """Return what values of an index may lie below: the inputs, and the folder that paths in them are below."""
+    return [*job.sources, *([] if job.root is None else [job.root])]
+
+
 def check_base(job: PackJob, journal: Journal, committed: Committed | None) -> None:
     """Raise NotFoundError when the job is to append to, or to go on with, what isn't there."""
     base_of(job, journal, committed)
@@ -150,7 +155,7 @@ def make_shaper(job: PackJob, source: Source) -> Shaper:
 def make_rows(job: PackJob, source: Source, roots: Roots | None = None) -> Shaper | Indexer:
     """Survey a source; return its rows as they are to be packed, or of an index, whose roots these are."""
     shaper = make_shaper(job, source)
-    return shaper if job.in_place is None else Indexer(shaper, job.in_place, roots or Roots(job.sources, {}))
+    return shaper if job.in_place is None else Indexer(shaper, job.in_place, roots or Roots(_folders(job), {}))
 
 
 def base_of(job: PackJob, journal: Journal, committed: Committed | None) -> Base | None:

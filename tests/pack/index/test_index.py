@@ -56,8 +56,36 @@ def parts(number: int) -> list[tuple[str, bytes]]:
 
 
 def tfrecord(root: Path) -> tuple[Path, dict[str, Any]]:
-    payloads = [tfrecords.example({"image": [data], "label": [i % 3]}) for i, data in enumerate(JPEGS)]
+    payloads = [tfrecords.example(image=[data], label=[i % 3]) for i, data in enumerate(JPEGS)]
     return tfrecords.write(root / "in/x.tfrecord", payloads).parent, {}
+
+
+def csv(root: Path) -> tuple[Path, dict[str, Any]]:
+    """A table of pictures, one of which isn't there, and one twice."""
+    make_folder(root / "in", {"pics": 5})
+    paths = [*(f"pics/{i:04d}.jpg" for i in range(5)), "", "pics/0001.jpg"]
+    lines = ["n,path,label", *(f"{i},{path},{'ab'[i % 2]}" for i, path in enumerate(paths))]
+    (root / "in/x.csv").write_text("\n".join(lines))
+    return root / "in", {"source_kind": "csv", "image_column": ["path"], "missing": "null", "key": "n"}
+
+
+def pairs(root: Path) -> tuple[Path, dict[str, Any]]:
+    """Pictures, which stay where they are, and texts, which don't."""
+    make_folder(root / "in", {"images": 4})
+    (root / "in/texts").mkdir()
+    for i in range(4):
+        (root / f"in/texts/{i:04d}.txt").write_text(f"text {i}")
+    return root / "in", {"pair": {"image": "images/{}.jpg", "text": "texts/{}.txt"}}
+
+
+def yolo(root: Path) -> tuple[Path, dict[str, Any]]:
+    make_folder(root / "in", {"images/train": 4, "images/val": 3})
+    for path in (root / "in/images").rglob("*.jpg"):
+        label = Path(str(path).replace("/images/", "/labels/")).with_suffix(".txt")
+        label.parent.mkdir(parents=True, exist_ok=True)
+        label.write_text("1 0.5 0.5 0.25 0.25\n")
+    (root / "in/data.yaml").write_text("train: images/train\nval: images/val\nnames: [cat, dog]\n")
+    return root / "in", {}
 
 
 INPUTS = [
@@ -68,6 +96,9 @@ INPUTS = [
         large: "imagefolder",
         tar: "webdataset",
         tfrecord: "tfrecord",
+        csv: "csv",
+        pairs: "pairs",
+        yolo: "yolo",
     }.items()
     if named(kind).in_place
 ]
@@ -201,6 +232,17 @@ def test_a_source_whose_path_is_no_text(tmp_path: Path) -> None:
         toolkit.index(source, tmp_path / "ds")
 
 
+def test_a_folder_that_paths_are_below_is_a_root(tmp_path: Path) -> None:
+    source, given = csv(tmp_path)
+    (tmp_path / "away").mkdir()
+    (source / "pics").rename(tmp_path / "away/pics")
+    result = toolkit.index(source / "x.csv", tmp_path / "ds", **given, root=str(tmp_path / "away"))
+    assert result.roots == {"source": str(source), "source-2": str(tmp_path / "away")}
+    rows = indexed.rows(tmp_path / "ds")
+    assert rows[1]["image"]["root"] == "source-2"
+    assert rows[1]["image"]["path"] == "pics/0001.jpg"
+
+
 # --- links -------------------------------------------------------------------------------------------------------
 
 
@@ -240,11 +282,10 @@ def test_the_real_folder_as_another_source(tmp_path: Path) -> None:
 
 
 def test_the_options_of_packs_alone_are_those_that_nothing_here_takes() -> None:
-    kinds = [named(name) for name in ("imagefolder", "webdataset", "tfrecord")]
-    taken = frozenset(itertools.chain.from_iterable(spec.accepts for spec in kinds))
+    taken = frozenset(itertools.chain.from_iterable(spec.accepts for spec in IN_PLACE))
     of_kinds = frozenset(itertools.chain.from_iterable(spec.accepts for spec in every()))
     assert of_kinds - taken <= PACK_ONLY
-    assert PACK_ONLY & taken <= {"tokenizer", "text_column", "eos", "eos_token", "root"}
+    assert PACK_ONLY & taken <= {"tokenizer", "text_column", "eos", "eos_token", "fetch_urls", "fetch_hosts"}
     assert not PACK_ONLY & IndexJob.declared().keys()
 
 

@@ -38,6 +38,13 @@ def index(
     follow_links: bool = False,
     max_value_bytes: int | str = "256MiB",
     missing: Literal["null", "skip", "error"] = "error",
+    image_column: Sequence[str] | None = None,
+    root: str | os.PathLike[str] | None = None,
+    delimiter: str | None = None,
+    quote: str | None = None,
+    encoding: str | None = None,
+    field_names: Sequence[str] | None = None,
+    pair: Mapping[str, str | Sequence[str]] | None = None,
     tfrecord_raw: bool = False,
     verify_images: Literal["header", "decode", "off"] = "header",
     source_kind: str | None = None,
@@ -82,6 +89,15 @@ def index(
         follow_links: Follow symbolic links that lead out of `source`; they are refused if not given.
         max_value_bytes: Reject a sample with a larger value, if possible unread: bytes, or with a unit.
         missing: A sample that lacks a column: pack a null, skip it, or reject it.
+        image_column: The fields of a table whose text is the path of an image, below --root.
+        root: The folder that paths in tables and annotations are below; the table's own folder if not given.
+        delimiter: The character between the fields of a CSV file; a comma, and in .tsv files a tab, if not given.
+        quote: The character around fields of a CSV file; none where quotes mean nothing.
+        encoding: The encoding of a table's text, as latin-1; UTF-8 if not given.
+        field_names: Names of the fields of a CSV file whose first row is a sample already.
+        pair: Files that belong together by name: the columns, and what the files of each are called, {} being what a
+            sample's files have in common. Several may stand behind one another; the first without COLUMN= is the image.
+            As {"image": "images/{}.jpg", "mask": "masks/{}.png"}.
         tfrecord_raw: Records are bytes, not tf.train.Example.
         verify_images: Reject images without a readable header, or those that can't be decoded; off looks at nothing.
         source_kind: What `source` is; found from its content if not given.
@@ -124,6 +140,13 @@ def index(
         "follow_links": follow_links,
         "max_value_bytes": max_value_bytes,
         "missing": missing,
+        "image_column": image_column,
+        "root": root,
+        "delimiter": delimiter,
+        "quote": quote,
+        "encoding": encoding,
+        "field_names": field_names,
+        "pair": pair,
         "tfrecord_raw": tfrecord_raw,
         "verify_images": verify_images,
         "source_kind": source_kind,

@@ -19,12 +19,10 @@ PACK_ONLY = frozenset(
         "image_encoding",
         "short_side",
         *("tokenizer", "text_column", "eos", "eos_token"),
-        *("image_column", "root", "fetch_urls", "fetch_hosts"),
-        *("delimiter", "quote", "encoding", "field_names"),
-        "pair",
+        *("fetch_urls", "fetch_hosts"),
     }
 )
-"""Options of a pack that mean nothing here: they change values, or are of kinds whose values can't stay."""
+"""Options of a pack that mean nothing here: they change values, or take what lies nowhere."""
 
 _SLICE_SHARDS = {Trust.HASH: 4, Trust.STAT: 256}
 """How many times the shard size a slice takes of the input; see docs/decisions/pack.md."""
