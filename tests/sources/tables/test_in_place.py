@@ -14,7 +14,7 @@ import pytest
 from contracts.source import Placed, check_place, placed_rows
 from pictures import encode, picture
 
-from toolkit.errors import SourceError, UsageError
+from toolkit.errors import SourceError
 from toolkit.format.kinds import Kind
 from toolkit.sources.base import Rows, Source
 from toolkit.sources.make import make_source
@@ -152,8 +152,8 @@ def test_media_inside_a_table_cannot_stay_there(tmp_path: Path, wanted: PlacesWa
 
 @pytest.mark.parametrize("wanted", IN_PLACE)
 def test_what_is_fetched_lies_nowhere(tmp_path: Path, wanted: PlacesWanted) -> None:
-    with pytest.raises(UsageError, match=r"--fetch-urls: what is fetched lies nowhere, .*: pack it"):
-        source(table(tmp_path, ["a.jpg"]), wanted, fetch_urls=True)
+    with pytest.raises(SourceError, match=r"--fetch-urls: what is fetched lies nowhere, .*: pack it"):
+        source(table(tmp_path, ["a.jpg"]), wanted, fetch_urls=True).survey()
 
 
 def test_a_folder_whose_path_is_no_text_cannot_be_referred_to(tmp_path: Path) -> None:

@@ -22,7 +22,9 @@ __all__ = ["check_media_are_files", "places_of", "unread_files", "without_values
 
 
 def check_media_are_files(plan: Plan, roots: Iterable[Root]) -> None:
-    """Raise SourceError when a medium of the plan is no file, or its folder's path is no text."""
+    """Raise SourceError when a medium of the plan is no file, or may be none, or its folder's path is no text."""
+    if plan.fetches:
+        raise SourceError("--fetch-urls: what is fetched lies nowhere, so it can't stay there: pack it")
     for column in plan.columns:
         if is_media(column) and column.field not in plan.files:
             raise SourceError(

@@ -64,8 +64,6 @@ class TableSource(Source):
         check_label_options(options.label_mode, require_labels=options.require_labels, classes=options.classes)
         if options.fetch_hosts and not options.fetch_urls:
             raise UsageError("--fetch-hosts names hosts for --fetch-urls: give that too, or leave it out")
-        if options.fetch_urls and options.places is not PlacesWanted.NONE:
-            raise UsageError("--fetch-urls: what is fetched lies nowhere, so it can't stay there: pack it")
         self.options = options
         self.takes_all = True
 
