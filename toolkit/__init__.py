@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from toolkit.checks.head import head
     from toolkit.checks.inspect import inspect
     from toolkit.checks.labels import inspect_labels
+    from toolkit.checks.query import QueryResult, query
     from toolkit.checks.verify import verify
     from toolkit.loader.api import Dataset
     from toolkit.loader.dataset.concat import concat
@@ -68,6 +69,7 @@ __all__ = [
     "Mix",
     "PackResult",
     "Pipeline",
+    "QueryResult",
     "Slot",
     "TokenBatch",
     "TokenMix",
@@ -101,6 +103,7 @@ __all__ = [
     "pad_to_longest",
     "pipeline",
     "pixels",
+    "query",
     "resizemix",
     "set_memory_guard",
     "set_memory_limit",
@@ -121,6 +124,7 @@ _HOMES = {
     "Mix": "toolkit.loader.mix.samples",
     "PackResult": "toolkit.pack.job",
     "Pipeline": "toolkit.pipelines.pipeline",
+    "QueryResult": "toolkit.checks.query",
     "Slot": "toolkit.pipelines.slots",
     "TokenBatch": "toolkit.loader.tokens.batch",
     "TokenMix": "toolkit.loader.mix.tokens",
@@ -152,6 +156,7 @@ _HOMES = {
     "pad_to_longest": "toolkit.pipelines.batch.pad",
     "pipeline": "toolkit.pipelines.pipeline",
     "pixels": "toolkit.pipelines.pixels",
+    "query": "toolkit.checks.query",
     "resizemix": "toolkit.pipelines.batch.resize_mix",
     "set_memory_guard": "toolkit.memory.guard",
     "set_memory_limit": "toolkit.memory.budget",

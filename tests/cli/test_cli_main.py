@@ -19,7 +19,7 @@ import toolkit
 from toolkit.cli import cmd_doctor
 from toolkit.cli.main import app
 
-COMMANDS = ["pack", "index", "inspect", "head", "verify", "bench", "gc", "doctor", "config"]
+COMMANDS = ["pack", "index", "inspect", "head", "query", "verify", "bench", "gc", "doctor", "config"]
 HEAVY = ["numpy", "pyarrow", "polars", "PIL", "torch", "jax", "pandas", "yaml"]
 
 

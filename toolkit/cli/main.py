@@ -21,6 +21,7 @@ from toolkit.cli import (
     cmd_index,
     cmd_inspect,
     cmd_pack,
+    cmd_query,
     cmd_verify,
 )
 from toolkit.cli.flags import envvar
@@ -42,6 +43,7 @@ app.command("pack", cls=cmd_pack.PackCommand)(cmd_pack.pack)
 app.command("index", cls=cmd_index.IndexCommand)(cmd_index.index)
 app.command("inspect")(cmd_inspect.inspect)
 app.command("head")(cmd_head.head)
+app.command("query")(cmd_query.query)
 app.command("verify")(cmd_verify.verify)
 app.command("bench")(cmd_bench.bench)
 app.command("gc")(cmd_gc.gc)

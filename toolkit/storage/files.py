@@ -14,6 +14,7 @@ from toolkit.storage.store import TEMPORARY_PREFIX
 
 __all__ = [
     "NoFileError",
+    "durable_file",
     "fsync_directory",
     "new_file",
     "open_regular",
@@ -99,11 +100,21 @@ def temporary_name(path: str) -> str:
 
 def write_durable(path: str, data: bytes | memoryview) -> None:
     """Write `data` to a temporary file, fsync it, rename it to `path`, and fsync the folder."""
+    with durable_file(path) as file:
+        file.write(data)
+
+
+@contextlib.contextmanager
+def durable_file(path: str) -> Iterator[BinaryIO]:
+    """Open a temporary file that is renamed to `path` at the end, synced; with an error inside the block it is gone.
+
+    Raises StorageError.
+    """
     temporary = temporary_name(path)
     with storage_errors("write", path):
         try:
             with new_file(temporary) as file:
-                file.write(data)
+                yield file
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(temporary, path)

@@ -307,14 +307,17 @@ class Fetcher:
                 raise self.corrupt(int(located.rows[i]), column, error.status, error.chunk) from error
         return out
 
-    def array(self, column: str, batch: int) -> pa.Array:
-        """Return a column of record batch number `batch` of the split, as it is stored. Raises CorruptShardError."""
+    def array(self, column: str, batch: int, start: int = 0, count: int | None = None) -> pa.Array:
+        """Return a column of record batch number `batch` of the split, or `count` rows from row `start`, as stored.
+
+        Raises CorruptShardError.
+        """
         info = self._index.batch(batch)
         body = self.open_shard(info.shard).body(batch)
         try:
-            return read_rows(body, self._columns[column], 0, info.rows)
+            return read_rows(body, self._columns[column], start, info.rows - start if count is None else count)
         except DamagedValueError as error:
-            raise self.corrupt(info.start, column, error.status, error.chunk) from error
+            raise self.corrupt(info.start + start, column, error.status, error.chunk) from error
 
     def keys(self, located: Located) -> list[str]:
         """Return the keys of the rows."""
