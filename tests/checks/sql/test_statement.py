@@ -19,6 +19,15 @@ TABLES = {"train": ["label", "score", "a b"], "val": ["label", "score"], "sample
 CANARY = "canary,secret\n1,2\n"
 
 
+def refusal(query: str, tables: dict[str, list[str]] = TABLES) -> str | None:
+    """What is said of a query that is refused; None of one that isn't."""
+    try:
+        Statement(query, tables, "train")
+    except UsageError as error:
+        return str(error)
+    return None
+
+
 def sql_of(query: str, default: str | None = "train") -> str:
     """What polars gets, without the spaces around signs."""
     return re.sub(r" ?([(),]) ?", r"\1", Statement(query, TABLES, default).sql)
@@ -40,14 +49,20 @@ def sql_of(query: str, default: str | None = "train") -> str:
         ),
         ("with x as (select label) select * from x", 'with x as(select label from "train")select * from x'),
         ("select (select max(score)) as m", 'select(select max(score)from "train")as m'),
-        ("select count(*) where label is distinct from 'a'", "select count(*)from \"train\" where label is distinct from 'a'"),
+        (
+            "select count(*) where label is distinct from 'a'",
+            "select count(*)from \"train\" where label is distinct from 'a'",
+        ),
         ("select extract(year from current_date)", "select extract(year from current_date)"),
         ("select label as from from train", "select label as from from train"),
         ("select label from TRAIN", 'select label from "train"'),
         ("select größe, `a b`", 'select "größe","a b" from "train"'),
         ("select 'it''s', '\\d', 'a--b', 'c/*d' from val", "select 'it''s','\\d','a--b','c/*d' from val"),
-        ('select "read_csv", \'read_csv(1)\' from train', "select \"read_csv\",'read_csv(1)' from train"),
-        ("select train.label, t.score from train as t (label, score)", "select train.label,t.score from train as t(label,score)"),
+        ("select \"read_csv\", 'read_csv(1)' from train", "select \"read_csv\",'read_csv(1)' from train"),
+        (
+            "select train.label, t.score from train as t (label, score)",
+            "select train.label,t.score from train as t(label,score)",
+        ),
         (
             "((select label from train) union (select label from val)) order by label",
             "((select label from train)union(select label from val))order by label",
@@ -120,7 +135,7 @@ def test_what_polars_gets(query: str, written: str) -> None:
         ("select /* a", "the comment .* has no end: "),
         ("select 'a\\' from train", "a backslash before a quote"),
         ("select 'a\\'' from read_csv(''x'')'", "a backslash before a quote"),
-        ("select “a” from train", 'Write ", the plain quote'),  # noqa: RUF001
+        ("select “a” from train", 'Write ", the plain quote'),
         ('select "" from train', "can't be a name"),
         ("select " + "(" * 60 + "1" + ")" * 60, "more than 40 deep"),
         ("select " + "+".join("1" * 1200), "more than 1,000 operators"),
@@ -139,7 +154,9 @@ def test_what_is_refused(query: str, said: str) -> None:
 
 
 def test_from_must_be_said_where_there_are_several_tables() -> None:
-    with pytest.raises(UsageError, match="no FROM, and there are several splits: say FROM and one of train, val, samples"):
+    with pytest.raises(
+        UsageError, match="no FROM, and there are several splits: say FROM and one of train, val, samples"
+    ):
         Statement("select label, count(*)", TABLES, None)
     assert Statement("select 1 + 1 as two", TABLES, None).sql == "select 1 + 1 as two"
 
@@ -204,7 +221,7 @@ HIDDEN = [
     "train group by (select max(canary) from read_csv('{}'))",
     "train where '\\' = '\\' union all select canary from read_csv('{}')",
     "train where 'a''\\' <> '' union all select canary from read_csv('{}') --'",
-    "train where \"a\"\" from read_csv('{}')",
+    'train where "a"" from read_csv(\'{}\')',
     "train where $$ = $$ union all select canary from read_csv('{}') --$$",
     "train -- \r union all select canary from read_csv('{}')",
     "train /*/ union all select canary from read_csv('{}') /*/",
@@ -227,10 +244,10 @@ def test_no_query_reads_a_file(table: str, front: str, tmp_path: Path) -> None:
     try:
         statement = Statement(query, TABLES, "train")
         found = pl.SQLContext(frames, register_globals=False).execute(statement.sql, eager=True)
+        told = str(found.columns) + str(found.rows())
     except (UsageError, pl.exceptions.PolarsError) as error:
-        assert "secret" not in str(error)
-    else:
-        assert "secret" not in str(found.columns) + str(found.rows()), query
+        told = str(error)
+    assert "secret" not in told
 
 
 def test_a_function_of_every_name_is_known_to_polars() -> None:
@@ -260,7 +277,27 @@ def test_no_function_reads_files() -> None:
 
 PIECES = [
     *("select", "from", "train", "read_csv", "(", ")", "'", "''", '"', '""', "\\", "\\'", "--", "/*", "*/", "\n", " "),
-    *(";", ",", ".", "*", "1", "1.5e3", "$$", "E'", "`", "\0", "\u00a0", "é", "'a'", '"a"', "=", "->>", "||", "::", "#"),
+    *(
+        ";",
+        ",",
+        ".",
+        "*",
+        "1",
+        "1.5e3",
+        "$$",
+        "E'",
+        "`",
+        "\0",
+        "\u00a0",
+        "é",
+        "'a'",
+        '"a"',
+        "=",
+        "->>",
+        "||",
+        "::",
+        "#",
+    ),
 ]
 TEXTS = st.one_of(st.text(max_size=30), st.lists(st.sampled_from(PIECES), max_size=30).map("".join))
 
@@ -280,22 +317,20 @@ def test_what_is_written_is_cut_at_the_same_places(text: str) -> None:
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=12), min_size=1, max_size=4))
 def test_polars_reads_texts_as_they_were_checked(texts: list[str]) -> None:
     query = "select " + ", ".join("'" + text.replace("'", "''") + f"' as c{i}" for i, text in enumerate(texts))
-    try:
-        statement = Statement(query, TABLES, "train")
-    except UsageError as error:
-        assert "backslash before a quote" in str(error)
+    if (said := refusal(query)) is not None:
+        assert "backslash before a quote" in said
         return
+    statement = Statement(query, TABLES, "train")
     assert pl.SQLContext().execute(statement.sql, eager=True).row(0) == tuple(texts)
 
 
 @given(st.text(st.characters(exclude_categories=["Cs", "Cc", "Cn"]), min_size=1, max_size=12).filter(str.isprintable))
 def test_polars_reads_names_as_they_were_checked(name: str) -> None:
     query = 'select "' + name.replace('"', '""') + '" from train'
-    try:
-        statement = Statement(query, {"train": [name]}, "train")
-    except UsageError as error:
-        assert "backslash before a quote" in str(error)
+    if (said := refusal(query, {"train": [name]})) is not None:
+        assert "backslash before a quote" in said
         return
+    statement = Statement(query, {"train": [name]}, "train")
     assert name in statement.names
     frame = pl.SQLContext({"train": pl.LazyFrame({name: [7]})}).execute(statement.sql, eager=True)
     assert frame.rows() == [(7,)]
@@ -303,7 +338,4 @@ def test_polars_reads_names_as_they_were_checked(name: str) -> None:
 
 @given(TEXTS)
 def test_nothing_but_a_usage_error_comes_of_any_text(text: str) -> None:
-    try:
-        Statement(text, TABLES, "train")
-    except UsageError as error:
-        assert str(error)
+    assert refusal(text) != ""
