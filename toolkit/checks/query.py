@@ -77,11 +77,12 @@ class QueryResult:
 
     def to_arrow(self, most: int | None = None) -> pa.Table:
         """Return the answer, or its first `most` rows, as an Arrow table. Raises as to_polars()."""
-        return self.to_polars(most).to_arrow()
+        frame = self.to_polars(most)
+        return self._answered(frame.to_arrow)
 
     def rows(self, most: int | None = None) -> list[dict[str, Any]]:
         """Return the answer, or its first `most` rows, as dicts: column -> value. Raises as to_polars()."""
-        return rows_of(self.to_polars(most))
+        return rows_of(self.to_arrow(most))
 
     def batches(self) -> Iterator[pl.DataFrame]:
         """Yield the answer in pieces, in its order: all of it is never in memory. Raises as to_polars()."""

@@ -116,7 +116,7 @@ def polars_type(column: QueryColumn) -> pl.DataType:
     if column.refusal is not None:
         raise UsageError(f"column {column.name!r} can't be queried: {column.refusal}. Leave it out")
     try:
-        return pl.Series("", pa.array([], column.type)).dtype
+        return pl.Series("", pa.array([], _held_type(column.type))).dtype
     except pl.exceptions.PolarsError as error:  # a time zone that nobody knows
         reason = str(error).partition("\n")[0]
         raise UsageError(f"column {column.name!r} can't be queried: {reason} Leave it out") from error
@@ -139,7 +139,8 @@ def series_of(column: QueryColumn, arrays: Sequence[pa.Array], rows: int, split:
     if column.meaning is Meaning.NAMES:
         return _named(column, values)
     _check_times(column.name, arrays)
-    return pl.Series(column.name, values)
+    held = _held_type(values.type)
+    return pl.Series(column.name, values if held == values.type else values.cast(held))
 
 
 def _named(column: QueryColumn, values: pa.ChunkedArray) -> pl.Series:
@@ -181,7 +182,23 @@ def _refusal(dtype: pa.DataType) -> str | None:
         what = f"polars has no {dtype}, intervals of months"
     elif pa.types.is_fixed_size_list(dtype) and dtype.list_size == 0:
         what = f"polars has no {dtype}, lists of no values"
+    elif pa.types.is_struct(dtype) and dtype.num_fields == 0:
+        what = f"polars has no {dtype}, structs of nothing"
     return what or next(filter(None, map(_refusal, _parts(dtype))), None)
+
+
+def _held_type(dtype: pa.DataType) -> pa.DataType:
+    """Return the type with wide decimals for narrow ones: within lists and structs polars mistakes these."""
+    if pa.types.is_decimal(dtype):
+        return pa.decimal128(dtype.precision, dtype.scale)
+    if pa.types.is_struct(dtype):
+        return pa.struct([child.with_type(_held_type(child.type)) for child in dtype])
+    if pa.types.is_map(dtype) or not dtype.num_fields:
+        return dtype
+    item = dtype.value_field.with_type(_held_type(dtype.value_type))
+    if pa.types.is_fixed_size_list(dtype):
+        return pa.list_(item, dtype.list_size)
+    return pa.large_list(item) if pa.types.is_large_list(dtype) else pa.list_(item)
 
 
 def _parts(dtype: pa.DataType) -> Iterator[pa.DataType]:

@@ -75,7 +75,7 @@ def text_of(answer: Answer, format: str) -> Iterator[str]:
     if format == "jsonl":
         yield ""
         for frame in answer.batches():
-            yield "".join(f"{json_text(row)}\n" for row in json_rows(rows_of(frame)))
+            yield "".join(f"{json_text(row)}\n" for row in json_rows(rows_of(frame.to_arrow())))
         return
     import polars as pl
 

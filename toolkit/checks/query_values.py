@@ -9,16 +9,27 @@ from typing import TYPE_CHECKING, Any
 from toolkit.format.values import python_value
 
 if TYPE_CHECKING:
-    import polars as pl
+    import pyarrow as pa
 
 __all__ = ["json_rows", "rows_of"]
 
 
-def rows_of(frame: pl.DataFrame) -> list[dict[str, Any]]:
+def rows_of(table: pa.Table) -> list[dict[str, Any]]:
     """Return rows as dicts of Python's own values; times beyond those of Python are numpy's."""
-    table = frame.to_arrow()
-    columns = [[python_value(value) for value in column] for column in table.columns]
+    columns = [[python_value(value) for value in _in_microseconds(column)] for column in table.columns]
     return [dict(zip(table.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _in_microseconds(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return times of day as Python has them, where nothing is lost: polars has them in nanoseconds."""
+    import pyarrow as pa
+
+    if column.type != pa.time64("ns"):
+        return column
+    try:
+        return column.cast(pa.time64("us"))
+    except pa.ArrowInvalid:
+        return column
 
 
 def json_rows(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
