@@ -330,7 +330,7 @@ def test_an_id_of_no_class_is_no_null() -> None:
 # --- types --------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(array=arrow_values.arrays(rows=17))
 def test_every_type_is_what_it_was_or_refused(
     array: pa.Array, commit_rows: Callable[..., str], tmp_path_factory: pytest.TempPathFactory
