@@ -141,7 +141,7 @@ COMPARED = [
 SHOWN = ["label", "score", "huge", "text", "label_id", "__key__", "score * 2 as s", "upper(text) as u"]
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data())
 def test_random_queries_answer_as_polars_does(data: st.DataObject, rows: tuple[Path, pl.DataFrame]) -> None:
     root, frame = rows
@@ -330,7 +330,7 @@ def test_an_id_of_no_class_is_no_null() -> None:
 # --- types --------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(array=arrow_values.arrays(rows=17))
 def test_every_type_is_what_it_was_or_refused(
     array: pa.Array, commit_rows: Callable[..., str], tmp_path_factory: pytest.TempPathFactory
