@@ -120,7 +120,7 @@ KILLED = textwrap.dedent(
 
 @pytest.mark.parametrize(
     ("step", "at", "jobs"),
-    [("replace", 1, 1), ("replace", 12, 1), ("fsync", 16, 1), ("replace", 9, 3)],
+    [("replace", 1, 1), ("replace", 12, 1), ("fsync", 16, 1), ("replace", 11, 3)],
 )
 def test_a_killed_pack_goes_on_where_it_was(folder: Path, tmp_path: Path, step: str, at: int, jobs: int) -> None:
     whole = pack(job(folder, tmp_path / "whole"))
