@@ -218,11 +218,11 @@ def main() -> int:
             rounds += 1
         del ds
         gc.collect()
-        assert not debug_batches(), f"batches are held: {debug_batches()}"
-        deadline = time.monotonic() + 20
-        while process_budget().used and time.monotonic() < deadline:
+        deadline = time.monotonic() + HANG_SECONDS / 2
+        while (debug_batches() or process_budget().used) and time.monotonic() < deadline:
             time.sleep(0.01)  # workers of dropped loaders end by themselves,
             gc.collect()  # and leave what only the collector finds
+        assert not debug_batches(), f"batches are held: {debug_batches()}"
         assert process_budget().used == 0, f"{process_budget().used} bytes are counted that nobody has"
     faulthandler.cancel_dump_traceback_later()
     print(f"switching: {rounds} rounds, {blocks} blocks, {batches} batches")
