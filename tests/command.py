@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 from PIL import Image
+from waiting import PATIENCE
 
 NOBODY = 65534
 PROGRAM = [sys.executable, "-m", "toolkit.cli.main"]
@@ -39,7 +40,7 @@ Cli = Callable[..., Ended]
 def program(*args: object, env: Mapping[str, str] | None = None) -> Ended:
     """Run the command line as a program of its own."""
     done = subprocess.run(
-        [*PROGRAM, *map(str, args)], capture_output=True, text=True, env={**os.environ, **(env or {})}, timeout=120
+        [*PROGRAM, *map(str, args)], capture_output=True, text=True, env={**os.environ, **(env or {})}, timeout=PATIENCE
     )
     return Ended(done.returncode, done.stdout, done.stderr)
 

@@ -8,6 +8,8 @@ import sys
 import textwrap
 from pathlib import Path
 
+from waiting import PATIENCE
+
 from toolkit.format.tables import sha256
 from toolkit.pack.job import PackJob
 
@@ -40,7 +42,7 @@ pack(pickle.loads(bytes.fromhex(words[0])))
 def killed(step: str, at: int, job: PackJob) -> bool:
     """Run `job` and kill it at the `at`-th call of os.`step`; False when there are fewer."""
     command = [sys.executable, "-c", KILL_AT + _PACK, step, str(at), pickle.dumps(job).hex()]
-    code = subprocess.run(command, timeout=60).returncode
+    code = subprocess.run(command, timeout=PATIENCE).returncode
     assert code in (0, -9)
     return code == -9
 

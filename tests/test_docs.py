@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from made_plugins import install_example
 from pictures import make_folder
+from waiting import PATIENCE
 
 ROOT = Path(__file__).parent.parent
 HOUSE = ROOT / "toolkit"
@@ -66,7 +67,7 @@ def run(command: list[str], cwd: Path, **variables: str) -> None:
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         "COLUMNS": "120",
     }
-    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
 
 

@@ -95,7 +95,7 @@ def test_workers_forked_and_spawned(root: str, tmp_path: Path) -> None:
             main()
         """)
     )
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
 
 
@@ -299,7 +299,7 @@ def test_workers_know_of_epochs_and_uses_even_those_that_persist(root: str, tmp_
             main()
         """)
     )
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=200)
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=3 * PATIENCE)
     assert done.returncode == 0, done.stderr
 
 

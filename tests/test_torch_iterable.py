@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pictures import make_folder
+from waiting import PATIENCE
 
 import toolkit
 from toolkit import slot
@@ -160,7 +161,9 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> str:
 def run(program: str, root: str, tmp_path: Path) -> None:
     script = tmp_path / "program.py"  # a file: spawned workers read it again
     script.write_text(textwrap.dedent(COMMON) + textwrap.dedent(program))
-    done = subprocess.run([sys.executable, "-W", "ignore", script, root], capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", script, root], capture_output=True, text=True, timeout=3 * PATIENCE
+    )
     assert done.returncode == 0, done.stderr
 
 

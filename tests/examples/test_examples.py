@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+from waiting import PATIENCE
 
 from toolkit.pack.job import PackJob
 from toolkit.pack.run import pack
@@ -43,7 +44,7 @@ def run(framework: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     environment = os.environ | {"PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"}
     return subprocess.run(
         [sys.executable, str(script), *arguments, "--image-size", "32"],
-        capture_output=True, text=True, check=False, env=environment, timeout=120,
+        capture_output=True, text=True, check=False, env=environment, timeout=PATIENCE,
     )  # fmt: skip
 
 
@@ -89,7 +90,7 @@ def test_the_same_seed_gives_the_same_loss(dataset: str) -> None:
 def test_recipes_run(recipe: str, shapes: str, dataset: str) -> None:
     done = subprocess.run(
         [sys.executable, str(ROOT / "examples/recipes.py"), dataset, "--recipe", recipe, "--size", "64"],
-        capture_output=True, text=True, check=False, env=os.environ | {"PYTHONPATH": str(ROOT)}, timeout=120,
+        capture_output=True, text=True, check=False, env=os.environ | {"PYTHONPATH": str(ROOT)}, timeout=PATIENCE,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""

@@ -20,6 +20,7 @@ from contracts.source import Bad, SourceContract
 from contracts.step import SAMPLES, StepContract
 from made_plugins import EXAMPLE, install, install_example
 from pictures import make_folder
+from waiting import PATIENCE
 
 from toolkit.errors import SourceError
 from toolkit.loader.outputs import registry
@@ -141,7 +142,7 @@ class Installed:
             env=known,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=PATIENCE,
         )
         assert done.returncode == code, f"{command}\n{done.stdout}\n{done.stderr}"
         return done.stdout + done.stderr

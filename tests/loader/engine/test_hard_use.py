@@ -40,7 +40,7 @@ def test_rows_that_are_no_numbers_are_refused(packed: Path, rows: list[int]) -> 
     for call in (ds.take, ds.keys):
         with pytest.raises(UsageError, match="rows must be whole numbers"):
             call(rows)
-    with pytest.raises(UsageError, match="got 1.5"):
+    with pytest.raises(UsageError, match=r"got 1\.5"):
         _ = ds[1.5]  # type: ignore[call-overload]
     for beyond in ([-1], [150]):
         with pytest.raises(IndexError, match=r"0\.\.149"):

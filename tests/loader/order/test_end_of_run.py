@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import PATIENCE
 
 import toolkit
 from toolkit.errors import UsageError
@@ -300,6 +301,10 @@ def test_workers_of_a_data_loader_end_where_the_run_does(packed: Path, tmp_path:
     script = tmp_path / "workers.py"
     script.write_text(WORKERS)
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", script, packed], capture_output=True, text=True, timeout=240, check=False
+        [sys.executable, "-W", "ignore", script, packed],
+        capture_output=True,
+        text=True,
+        timeout=3 * PATIENCE,
+        check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -9,6 +9,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from waiting import PATIENCE
 
 from toolkit._native.shards import body as module
 
@@ -36,7 +37,7 @@ def real_fault():
 
 def run(code: str, tmp_path: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", PRELUDE + textwrap.dedent(code), str(tmp_path / "s")]
-    return subprocess.run(command, capture_output=True, text=True, timeout=30)
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
 
 
 def lives(code: str, tmp_path: Path) -> None:
