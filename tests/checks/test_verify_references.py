@@ -351,3 +351,19 @@ def test_pieces_hold_few_bytes(dataset: Path, tmp_path: Path, root: Path, monkey
     for piece in pieces:
         sizes = [len(value["bytes"]) for value in piece.records.column("image").to_pylist()]
         assert len(sizes) == 1 or np.sum(sizes) <= 5000
+
+
+def test_other_tools_see_structs(
+    referred: Path, dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hugging Face's own loader opens the shards as they are, and takes nothing in them for a picture."""
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setenv("HF_DATASETS_OFFLINE", "1")
+    datasets = pytest.importorskip("datasets")
+    files = [str(path) for path in toolkit.open(referred, split="train").files if str(path).endswith(".arrow")]
+    found = datasets.load_dataset("arrow", data_files=files, split="train", cache_dir=str(tmp_path / "cache"))
+    assert found.num_rows == 12
+    value = found[0]["image"]
+    assert value.keys() == {"root", "path", "offset", "length", "name", "crc32c"}
+    assert (value["root"], value["length"]) == ("source", len(toolkit.open(dataset, split="train")[0]["image"]))
+    assert found.features["label"].names == ["cat", "dog"]
