@@ -5,12 +5,14 @@ Works on Arrow arrays, a batch at a time: large values are hashed where they lie
 
 from __future__ import annotations
 
+import itertools
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
 import xxhash
+from numpy.typing import NDArray
 
 from toolkit.format.arrays import truths, valid_rows, value_offsets
 from toolkit.format.schema import KEY, is_own_name
@@ -21,6 +23,7 @@ _NULL = b"\0"
 _THERE = b"\1"
 _U32 = struct.Struct("<I").pack
 _U64 = struct.Struct("<Q").pack
+_COPIED_BYTES = 256  # of a row
 
 # Yields the pieces of row i's encoding.
 _Encoder = Callable[[int], Iterable[bytes | memoryview]]
@@ -31,20 +34,75 @@ def sample_digests(batch: pa.RecordBatch) -> list[bytes]:
 
     A digest column, and derived ones, are left out.
     """
-    columns: list[tuple[bytes, _Encoder]] = []
+    pieces = _Pieces(batch.num_rows)
     for field, array in zip(batch.schema, batch.columns, strict=True):
         if field.name == KEY or not is_own_name(field.name):
             name = field.name.encode()
-            columns.append((_U32(len(name)) + name, _encoder(array)))
+            pieces.add_constant(_U32(len(name)) + name)
+            pieces.add(array)
     digests = []
-    for row in range(batch.num_rows):
+    for row in pieces.rows():
         hasher = xxhash.xxh3_128()
-        for header, encode in columns:
-            hasher.update(header)
-            for piece in encode(row):
-                hasher.update(piece)
+        for piece in row:
+            hasher.update(piece)
         digests.append(hasher.digest())
     return digests
+
+
+class _Pieces:
+    """The encodings of all rows, in few pieces a row: what has one width in every row is laid out for all at once."""
+
+    def __init__(self, rows: int) -> None:
+        self._rows = rows
+        self._fixed: list[NDArray[np.uint8]] = []  # (rows, width) or (1, width), since the last piece
+        self._pieces: list[Sequence[bytes | memoryview]] = []  # one a row in each
+
+    def rows(self) -> Iterator[tuple[bytes | memoryview, ...]]:
+        """Return the pieces of each row."""
+        self._end_fixed()
+        return zip(*self._pieces, strict=True)
+
+    def add_constant(self, data: bytes) -> None:
+        """Add the same bytes to every row."""
+        self._fixed.append(np.frombuffer(data, np.uint8)[None, :])
+
+    def add(self, array: pa.Array) -> None:
+        """Add a column's encoding."""
+        dtype = array.type
+        if array.null_count == 0 and pa.types.is_struct(dtype):
+            self.add_constant(_THERE)
+            for i in range(dtype.num_fields):
+                self.add(array.field(i))
+        elif array.null_count == 0 and dtype in (pa.binary(), pa.string(), pa.large_binary(), pa.large_string()):
+            offsets = value_offsets(array)
+            self.add_constant(_THERE)
+            self._fixed.append(np.diff(offsets).astype("<u8")[:, None].view(np.uint8))
+            self._add_variable(array.buffers()[2], offsets)
+        elif array.null_count == 0 and pa.types.is_primitive(dtype) and not pa.types.is_boolean(dtype):
+            width = dtype.bit_width // 8
+            data = np.frombuffer(array.buffers()[1] or b"", np.uint8)[array.offset * width :]
+            self.add_constant(_THERE)
+            self._fixed.append(data[: self._rows * width].reshape(self._rows, width))
+        else:
+            self._end_fixed()
+            encode = _encoder(array)
+            self._pieces.append([b"".join(encode(row)) for row in range(self._rows)])
+
+    def _add_variable(self, data: pa.Buffer | None, offsets: NDArray[np.signedinteger]) -> None:
+        self._end_fixed()
+        first, last = int(offsets[0]), int(offsets[-1])
+        view: bytes | memoryview = memoryview(data if data is not None else b"").cast("B")[first:last]
+        if last - first <= _COPIED_BYTES * self._rows:
+            view = bytes(view)  # whose parts are made faster
+        ends = (offsets - first).tolist()
+        self._pieces.append([view[start:stop] for start, stop in itertools.pairwise(ends)])
+
+    def _end_fixed(self) -> None:
+        if self._fixed:
+            wide = [np.broadcast_to(one, (self._rows, one.shape[1])) for one in self._fixed]
+            data, width = np.concatenate(wide, axis=1).tobytes(), sum(one.shape[1] for one in wide)
+            self._pieces.append([data[start : start + width] for start in range(0, self._rows * width, width)])
+            self._fixed = []
 
 
 def _encoder(array: pa.Array) -> _Encoder:

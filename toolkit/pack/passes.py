@@ -69,6 +69,8 @@ def pack_all(
         packer = SlicePacker(
             prepared.rows, prepared.schema, stage or transaction, first, job.shard_size, prepared.finisher
         )
+        # A pack's slices are many: an index has few, since shards of references are small.
+        packer.reads_ahead = job.in_place is not None and job.jobs > 1 and len(survey.slices) < 2 * job.jobs
         results, resumed = _pack_slices(job, packer, survey, first.finished() if stage else finished, progress)
     except BaseException as error:
         kept = len(first.finished()) if first is not None else 0

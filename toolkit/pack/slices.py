@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import threading
 from collections import Counter
@@ -20,6 +21,7 @@ from toolkit.format.schema import KEY
 from toolkit.format.shard import ShardRecord, ShardWriter
 from toolkit.format.sizes import row_bytes
 from toolkit.format.tables import encode_schema_table, sha256
+from toolkit.pack.ahead import read_ahead
 from toolkit.pack.derive import STATS, Finisher
 from toolkit.pack.journal import Journal, SliceResult
 from toolkit.pack.renames import Renames
@@ -73,6 +75,7 @@ class SlicePacker:
         cancelled: Set it, and running slices stop.
         on_read: Called with (samples, bytes read) as slices go on.
         renames: New keys, by split and number of the slice; None while they aren't known.
+        reads_ahead: Each slice's next piece is read on another thread: where there are more threads than slices.
     """
 
     def __init__(
@@ -94,6 +97,7 @@ class SlicePacker:
         self.cancelled = threading.Event()
         self.on_read: Callable[[int, int], None] = lambda rows, nbytes: None
         self.renames: Mapping[tuple[str, int], Renames] | None = None
+        self.reads_ahead = False
 
     def is_done(self, part: Slice, entry: SliceResult) -> bool:
         """Tell whether a journal entry is of this slice as it is now."""
@@ -110,8 +114,11 @@ class SlicePacker:
             StorageError: A shard can't be written, or the source's disk fails.
             Cancelled: The pack is stopping.
         """
-        with self.begin(part.split, part.number) as open_slice:
-            for rows in self._source.rows(part):
+        pieces = self._source.rows(part)
+        with self.begin(part.split, part.number) as open_slice, contextlib.ExitStack() as reading:
+            if self.reads_ahead:
+                pieces = reading.enter_context(contextlib.closing(read_ahead(pieces)))
+            for rows in pieces:
                 if self.cancelled.is_set():
                     raise Cancelled
                 finish = functools.partial(self._finisher.finished, places=rows.places)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from toolkit.format.arrays import value_offsets
 
-__all__ = ["base_names", "below", "repeated", "strings"]
+__all__ = ["base_names", "below", "folder_starts", "repeated", "strings", "without_heads"]
 
 _SLASH = ord("/")
 
@@ -55,6 +55,34 @@ def base_names(paths: pa.Array) -> pa.Array:
     lengths = ends[1:] - starts
     kept = text[~_alternating(starts - ends[:-1], lengths)]
     return strings(kept, np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths))))
+
+
+def without_heads(paths: pa.Array, lengths: NDArray[np.int64]) -> pa.Array:
+    """Return each path without its first bytes, of which there are so many."""
+    text, ends = _text(paths)
+    kept = np.diff(ends) - lengths
+    tails = text[~_alternating(lengths, kept)]
+    return strings(tails, np.concatenate((np.zeros(1, np.int64), np.cumsum(kept))))
+
+
+def folder_starts(paths: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the rows whose folder isn't that of the row before, and how many bytes the folder of each row has.
+
+    Each path has a slash.
+    """
+    text, ends = _text(paths)
+    slashes = np.flatnonzero(text == _SLASH)
+    lengths = slashes[np.searchsorted(slashes, ends[1:]) - 1] - ends[:-1]
+    before = np.concatenate((ends[:1], ends[:-2]))
+    alike = lengths == np.concatenate((lengths[:1], lengths[:-1]))
+    rows = np.flatnonzero(alike & (lengths > 0))
+    steps = np.cumsum(lengths[rows]) - lengths[rows]
+    own = np.arange(int(lengths[rows].sum())) + np.repeat(ends[:-1][rows] - steps, lengths[rows])
+    other = own - np.repeat(ends[:-1][rows] - before[rows], lengths[rows])
+    if len(rows):
+        alike[rows] = ~np.logical_or.reduceat(text[own] != text[other], steps)
+    alike[:1] = False
+    return np.flatnonzero(~alike), lengths
 
 
 def _text(paths: pa.Array) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:

@@ -21,7 +21,6 @@ from pictures import encode, picture
 from sources import tars
 
 import toolkit
-from toolkit.checks.verify import verify
 
 
 class IndexWorld(World):
@@ -41,9 +40,6 @@ class IndexWorld(World):
             tars.write(self.root / f"tars/{number}/x.tar", tars.tar_bytes(items))
         both = (self.root / "tars/0/x.tar", self.root / "tars/1/x.tar")
         return ("index", *both, *self.pack(self.root, "--key-conflict", "suffix", *options)[2:])
-
-    def verify(self) -> None:
-        assert verify(self.ds).findings == ()
 
     def rows(self, reference: object) -> Samples:
         ds = toolkit.open(str(reference))

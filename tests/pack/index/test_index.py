@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import shutil
 from collections.abc import Callable
@@ -17,9 +18,12 @@ from pictures import encode, make_folder, picture
 from sources import tars
 
 import toolkit
-from toolkit.errors import ExistsError, RejectsError, SourceError, UsageError
+from toolkit import slot
+from toolkit.errors import ChangedFileError, ExistsError, RejectsError, SourceError, UsageError
 from toolkit.format.pin import resolve
 from toolkit.pack.index.job import PACK_ONLY, IndexJob
+from toolkit.sources.base import Survey
+from toolkit.sources.kinds.imagefolder.source import ImageFolderSource
 from toolkit.sources.registry import every, named
 
 IN_PLACE = [spec for spec in every() if spec.in_place]
@@ -103,23 +107,14 @@ INPUTS = [
     if named(kind).in_place
 ]
 OPTIONS: list[dict[str, Any]] = [
-    {},
-    {"shuffle_seed": 3},
-    {"key_conflict": "suffix"},
     {"shard_size": "64KiB", "jobs": 3},
-    {"verify_images": "decode"},
-    {"verify_images": "off"},
+    {"shuffle_seed": 3},
+    {"key_conflict": "suffix", "verify_images": "decode"},
+    {"shuffle_seed": 4, "key_conflict": "suffix", "verify_images": "off"},
 ]
 
 
-def of_pack(dataset: Path, column: str) -> list[dict[str, Any]]:
-    """The rows of a pack, or of its values an index's."""
-    rows = indexed.rows(dataset)
-    assert not any("stat" in row for row in rows)
-    return rows
-
-
-@pytest.mark.parametrize("options", OPTIONS, ids=lambda one: "-".join(map(str, one.values())) or "plain")
+@pytest.mark.parametrize("options", OPTIONS, ids=lambda one: "-".join(map(str, one.values())))
 @pytest.mark.parametrize("make", INPUTS)
 def test_an_index_holds_what_a_pack_holds(
     tmp_path: Path, make: Callable[[Path], tuple[Path, dict[str, Any]]], options: dict[str, Any]
@@ -142,7 +137,7 @@ def test_an_index_holds_what_a_pack_holds(
     assert result.roots == {"source": str(source)}
 
 
-@pytest.mark.parametrize("options", OPTIONS[:4], ids=lambda one: "-".join(map(str, one.values())) or "plain")
+@pytest.mark.parametrize("options", [{}, {"shuffle_seed": 3, "key_conflict": "suffix"}], ids=["plain", "two-passes"])
 @pytest.mark.parametrize("make", INPUTS)
 def test_trust_stat_keeps_sizes_and_times_and_says_no_more(
     tmp_path: Path, make: Callable[[Path], tuple[Path, dict[str, Any]]], options: dict[str, Any]
@@ -313,3 +308,143 @@ def test_the_dataset_may_lie_beside_its_source_and_not_in_it(tmp_path: Path) -> 
     assert toolkit.index(source, tmp_path / "ds").samples == 12
     with pytest.raises(ExistsError):
         toolkit.index(source, tmp_path / "ds")
+
+
+# --- a source that changes ---------------------------------------------------------------------------------------
+
+
+def test_a_file_that_changes_before_it_is_read_is_a_reject(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = folder(tmp_path)[0]
+    survey = ImageFolderSource.survey
+
+    def surveyed(self: ImageFolderSource) -> Survey:
+        found = survey(self)
+        (source / "ant/0001.jpg").write_bytes(JPEGS[0])
+        (source / "bee/0002.jpg").unlink()
+        return found
+
+    monkeypatch.setattr(ImageFolderSource, "survey", surveyed)
+    result = toolkit.index(source, tmp_path / "ds", max_rejects=2)
+    assert {one.key for one in result.rejects} == {"ant/0001.jpg", "bee/0002.jpg"}
+    assert len(indexed.packed(tmp_path / "ds")) == result.samples == 10
+
+
+@pytest.mark.parametrize("trust", ["hash", "stat"])
+@pytest.mark.parametrize("change", ["other", "longer", "shorter", "gone", "folder", "link", "pipe"])
+def test_a_file_that_changes_behind_its_index_is_an_error_that_names_it(
+    tmp_path: Path, change: str, trust: str
+) -> None:
+    source = folder(tmp_path)[0]
+    toolkit.index(source, tmp_path / "ds", trust=trust)
+    path = source / "ant/0003.jpg"
+    data = path.read_bytes()
+    path.unlink()
+    match change:
+        case "other":
+            path.write_bytes(bytes([data[0] ^ 1]) + data[1:])
+        case "longer":
+            path.write_bytes(data + b"x")
+        case "shorter":
+            path.write_bytes(data[:-1])
+        case "folder":
+            path.mkdir()
+        case "link":
+            path.symlink_to("/etc/hostname")
+        case "pipe":
+            os.mkfifo(path)
+    ds = toolkit.open(tmp_path / "ds")
+    if (change, trust) == ("longer", "hash"):  # the value is where it was
+        assert ds[3]["image"] == data
+        return
+    with pytest.raises(ChangedFileError, match=r"ant/0003\.jpg"):
+        ds[3]
+    assert ds[2]["image"] == (source / "ant/0002.jpg").read_bytes()
+
+
+# --- appends -----------------------------------------------------------------------------------------------------
+
+
+def test_an_append_keeps_the_roots_that_are_there(tmp_path: Path) -> None:
+    one, two = (make_folder(tmp_path / name, {f"{name}": 3}) for name in ("one", "two"))
+    more = make_folder(tmp_path / "more/one", {"one": 1}).parent
+    options: dict[str, Any] = {"on_existing": "append", "extend_classes": True}
+    toolkit.index(one, tmp_path / "ds")
+    first = toolkit.index(two, tmp_path / "ds", **options)
+    assert first.roots == {"source": str(one), "source-2": str(two)}
+    make_folder(one / "late", {"one": 1})
+    again = toolkit.index(one, tmp_path / "ds", include=("late/*",), **options)
+    assert again.roots == first.roots, "a folder that is there already keeps its name"
+    shutil.rmtree(more)
+    roots = [row["image"]["root"] for row in indexed.rows(tmp_path / "ds")]
+    assert roots == ["source"] * 3 + ["source-2"] * 3 + ["source"]
+    assert all(row["image"] for row in indexed.packed(tmp_path / "ds"))
+    assert resolve(tmp_path / "ds").manifest.options["roots"] == ["source", "source-2"]
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "said"),
+    [
+        ("pack", "hash", "holds its values itself, and what would be appended refers to its values, with their sums"),
+        ("hash", "pack", "refers to its values, with their sums, .* holds its values itself: .* toolkit index"),
+        ("hash", "stat", "with their sums, .* has no sums of them: append with toolkit index --trust hash"),
+        ("stat", "hash", "has no sums of them, .* with their sums: append with toolkit index --trust stat"),
+    ],
+)
+def test_an_append_of_another_kind_is_refused(tmp_path: Path, first: str, then: str, said: str) -> None:
+    def run(how: str, source: Path, **options: Any) -> None:
+        if how == "pack":
+            toolkit.pack(source, tmp_path / "ds", **options)
+        else:
+            toolkit.index(source, tmp_path / "ds", trust=how, **options)
+
+    one, two = (make_folder(tmp_path / name, {f"{name}": 2}) for name in ("one", "two"))
+    run(first, one)
+    with pytest.raises(UsageError, match=said):
+        run(then, two, on_existing="append", extend_classes=True)
+
+
+def test_no_root_of_a_stranger_becomes_ones_own_by_an_append(tmp_path: Path) -> None:
+    one, two = (make_folder(tmp_path / name, {f"{name}": 2}) for name in ("one", "two"))
+    toolkit.index(one, tmp_path / "ds")
+    said = json.loads((tmp_path / "ds/roots.json").read_text())
+    said["roots"]["source"] = "/etc"
+    (tmp_path / "ds/roots.json").write_text(json.dumps(said))
+    options: dict[str, Any] = {"on_existing": "append", "extend_classes": True}
+    with pytest.raises(UsageError, match=r"wasn't written by you, .* To append, remove that file"):
+        toolkit.index(two, tmp_path / "ds", **options)
+    (tmp_path / "ds/roots.json").unlink()
+    result = toolkit.index(two, tmp_path / "ds", **options)
+    assert result.roots == {"source-2": str(two)}
+    ds = toolkit.open(tmp_path / "ds", roots={"source": one, "source-2": two})
+    assert [ds[i]["image"] for i in range(4)] == [path.read_bytes() for path in sorted(tmp_path.glob("*/*/*.jpg"))]
+
+
+def test_older_versions_keep_their_roots(tmp_path: Path) -> None:
+    one, two = make_folder(tmp_path / "one", {"a": 2}), make_folder(tmp_path / "two", {"b": 3})
+    first = toolkit.index(one, tmp_path / "ds")
+    toolkit.index(two, tmp_path / "ds", on_existing="overwrite")
+    for pin, source in ((first.pin, one), (None, two)):
+        ds = toolkit.open(tmp_path / "ds" if pin is None else f"{tmp_path}/ds@sha256:{pin}")
+        assert [ds[i]["image"] for i in range(len(ds))] == [path.read_bytes() for path in sorted(source.rglob("*.jpg"))]
+
+
+# --- the loader --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", INPUTS)
+def test_an_epoch_is_that_of_the_packed_dataset(
+    tmp_path: Path, make: Callable[[Path], tuple[Path, dict[str, Any]]]
+) -> None:
+    source, given = make(tmp_path)
+    given = {**given, "missing": "skip"} if given else {}
+    toolkit.pack(source, tmp_path / "packed", **given)
+    toolkit.index(source, tmp_path / "indexed", **given)
+    toolkit.index(source, tmp_path / "stat", trust="stat", **given)
+    column = next(one.name for one in resolve(tmp_path / "packed").manifest.columns if one.kind.value == "image")
+    steps = slot(column).decode_image().resize_short(16).center_crop(16)
+    epochs = []
+    for name in ("packed", "indexed", "stat"):
+        ds = toolkit.open(tmp_path / name, split="train")
+        loader = ds.loader(toolkit.pipeline(steps), batch_size=3, shuffle="full", seed=5)
+        epochs.append([(list(batch.sample_keys), batch[column].tolist()) for batch in loader])
+    assert epochs[0] == epochs[1] == epochs[2]

@@ -23,7 +23,7 @@ from toolkit.pipelines.image.png_chunks import png_header
 if TYPE_CHECKING:
     from PIL.ImageFile import ImageFile
 
-__all__ = ["JPEG_MAGIC", "Facts", "column_facts", "decoded_facts", "facts_of"]
+__all__ = ["JPEG_MAGIC", "Facts", "are_jpegs", "column_facts", "decoded_facts", "facts_of"]
 
 JPEG_MAGIC = b"\xff\xd8\xff"
 _FIRST_SIDEWAYS = 5  # of EXIF's orientations: from here on, width and height change places
@@ -51,6 +51,16 @@ def facts_of(payload: bytes | memoryview) -> Facts | None:
             if error.status != UNSUPPORTED:  # CMYK and the like: PIL decodes them
                 return None
     return _other_facts(payload)
+
+
+def are_jpegs(data: pa.Buffer, ends: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Tell of files that lie one behind another which have a JPEG header that is read natively.
+
+    File i is data[ends[i]:ends[i + 1]].
+    """
+    found = np.zeros((len(ends) - 1, 4), np.int32)
+    probe_many((ends[:-1] + data.address).astype(np.uint64), np.diff(ends), found)
+    return np.asarray(found[:, 0] == OK)
 
 
 def column_facts(payloads: pa.Array, there: NDArray[np.bool_]) -> list[pa.Array]:
@@ -98,7 +108,17 @@ def _columns(
     for dtype, values in columns:
         known = np.where(there, values, 0).astype(np.int8 if dtype == pa.int8() else np.int32)
         arrays.append(pa.Array.from_buffers(dtype, len(known), [validity, pa.py_buffer(known)]))
-    return [*arrays, to_array(formats, pa.string())]
+    return [*arrays, _texts(formats)]
+
+
+def _texts(values: Sequence[str | None]) -> pa.Array:
+    """Return a column of text; most often all are the same."""
+    first = values[0].encode() if values and values[0] is not None else b""
+    if not first or values.count(values[0]) < len(values):
+        return to_array(values, pa.string())
+    offsets = np.arange(len(values) + 1, dtype=np.int32) * len(first)
+    buffers = [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(first * len(values))]
+    return pa.Array.from_buffers(pa.string(), len(values), buffers)
 
 
 def _other_facts(payload: bytes | memoryview) -> Facts | None:

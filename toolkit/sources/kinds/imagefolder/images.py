@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from toolkit._native.shards.files import READ_CHANGED, READ_GOOD, read_files
 from toolkit.format.arrays import bool_array
+from toolkit.pipelines.image.facts import are_jpegs
 from toolkit.pipelines.image.medium import ImageMedium
 from toolkit.pipelines.medium import UnfitMediumError
 from toolkit.sources.base import PIECE_BYTES, too_large
@@ -66,8 +67,11 @@ def read_images(entries: Entries, verify: VerifyImages, most: int) -> tuple[Entr
     good = statuses == READ_GOOD
     ends = np.concatenate((np.zeros(1, np.int64), np.cumsum(np.where(good, entries.sizes, 0))))
     spans = ends.tolist()
+    # Only what is no plain JPEG is looked at one by one.
+    unknown = ~good if verify is VerifyImages.OFF else ~good | ~are_jpegs(buffer, ends)
     rejects = [*large]
-    for i, status in enumerate(statuses.tolist()):
+    for i in np.flatnonzero(unknown).tolist():
+        status = int(statuses[i])
         try:
             if status != READ_GOOD:
                 raise UnfitMediumError(_reason(status, entries[i].path))
