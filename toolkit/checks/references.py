@@ -10,7 +10,7 @@ import numpy as np
 from toolkit.errors import ToolkitError
 from toolkit.format.layout import leaf_name
 from toolkit.format.pin import Version
-from toolkit.format.references import REFERENCES, UNHASHED
+from toolkit.format.references import REFERENCES, UNHASHED, root_names
 from toolkit.loader.api import Dataset
 from toolkit.storage.roots import Roots, RootsOption, check_roots
 
@@ -104,7 +104,9 @@ def _names(version: Version, columns: Sequence[str], datasets: Sequence[Dataset]
 def _root(version: Version, name: str, roots: RootsOption | None) -> RootFacts:
     path = Roots(version.store, version=version.pin).asked().get(name)
     try:
-        found = Roots(version.store, check_roots(roots, version.store), version.pin)
+        found = Roots(
+            version.store, check_roots(roots, version.store, root_names(version.manifest.options)), version.pin
+        )
         path = found.folder(name)
         found.descriptor(name)  # whether it is there
     except ToolkitError as error:

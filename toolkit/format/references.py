@@ -7,15 +7,20 @@ The Python that says the same as reading value i of such a column, without a che
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pyarrow as pa
 
-__all__ = ["REFERENCES", "REFERENCE_TYPE", "UNHASHED", "is_reference", "path_fault"]
+__all__ = ["REFERENCES", "REFERENCE_TYPE", "ROOT_NAMES", "UNHASHED", "is_reference", "path_fault", "root_names"]
 
 REFERENCES = "references"
 """What a manifest requires when a column holds references."""
 
 UNHASHED = "unhashed"
 """What it requires besides when they, and the samples, have no sums: sizes and times of the files stand for them."""
+
+ROOT_NAMES = "roots"
+"""The option of a manifest that has the names of all roots that its references have."""
 
 REFERENCE_TYPE = pa.struct(
     [
@@ -43,3 +48,9 @@ def path_fault(path: str) -> str | None:
     if any(part in ("", ".", "..") for part in path.split("/")):
         return "it has an empty part, '.' or '..'"
     return None
+
+
+def root_names(options: Mapping[str, object]) -> list[str]:
+    """Return the names of the roots, of a manifest's options; none of a manifest that doesn't say."""
+    names = options.get(ROOT_NAMES)
+    return [str(name) for name in names] if isinstance(names, list) else []

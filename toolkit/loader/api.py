@@ -11,7 +11,7 @@ from toolkit.errors import CorruptTableError, NotFoundError, UsageError, did_you
 from toolkit.escapes import listed, short
 from toolkit.format.pin import Version, resolve
 from toolkit.format.reader import Verify
-from toolkit.format.references import REFERENCES
+from toolkit.format.references import REFERENCES, root_names
 from toolkit.format.schema import derived_columns
 from toolkit.loader.dataset import verbs
 from toolkit.loader.dataset.opened import Opened
@@ -139,7 +139,7 @@ def open(
                 f"{reference} has no column {short(column, _SHOWN, quoted=True)}; it has {listed(known, 64)}{made}."
                 f"{did_you_mean(column, [*known, *derived])}"
             )
-    given = check_roots(roots, version.store)
+    given = check_roots(roots, version.store, root_names(version.manifest.options))
     if given is not None and REFERENCES not in version.manifest.requires:
         raise UsageError(f"{reference} holds all its values: roots= is for datasets that refer to files")
     if split == "*":

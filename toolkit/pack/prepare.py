@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from toolkit.errors import NotFoundError, UsageError
 from toolkit.format.contract import columns_fault, schema_fault
-from toolkit.format.references import REFERENCES, UNHASHED
+from toolkit.format.references import REFERENCES, ROOT_NAMES, UNHASHED
 from toolkit.format.schema import Column, Derived, arrow_schema, derived_of
 from toolkit.format.tables import encode_label_table, sha256
 from toolkit.pack.append import Base
@@ -19,7 +19,7 @@ from toolkit.pack.derive import Deriver, Finisher
 from toolkit.pack.identity import journal_options
 from toolkit.pack.in_place.indexer import Indexer
 from toolkit.pack.in_place.locate import Roots
-from toolkit.pack.in_place.roots import ROOT_NAMES, joined_roots, root_names, roots_of
+from toolkit.pack.in_place.roots import joined_roots, root_names, roots_of
 from toolkit.pack.in_place.trust import Trust
 from toolkit.pack.job import KeyConflict, OnExisting, PackJob
 from toolkit.pack.journal import Journal

@@ -11,7 +11,7 @@ import contextlib
 import ctypes
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from toolkit.errors import NotFoundError, StorageError, UsageError, did_you_mean
 from toolkit.escapes import listed, short
@@ -151,12 +151,13 @@ class _Folder:
             close(self.fd)
 
 
-def check_roots(given: RootsOption | None, store: Store) -> GivenRoots | None:
+def check_roots(given: RootsOption | None, store: Store, names: Sequence[str] = ()) -> GivenRoots | None:
     """Return what a caller named as absolute paths of folders; one path has the name None.
 
     Args:
         given: A path, for a dataset with one root; or a path for each name.
-        store: The dataset's, whose roots.json says which names there are, if it has one.
+        store: The dataset's.
+        names: Those of its roots, as its manifest has them; without any, those that its roots.json has are known.
 
     Raises:
         UsageError: It isn't of that form, or names a root that the dataset doesn't have.
@@ -166,7 +167,7 @@ def check_roots(given: RootsOption | None, store: Store) -> GivenRoots | None:
         return None
     if isinstance(given, Mapping):
         paths: dict[str | None, str] = {}
-        known = Roots(store).names()
+        known = names or Roots(store).names()
         for name, path in given.items():
             if not isinstance(name, str) or ROOT_NAME.fullmatch(name) is None:
                 raise UsageError(f"roots: {short(name, 80, quoted=True)} is no name of a root, as 'source' is one")

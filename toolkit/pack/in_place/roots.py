@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from toolkit.errors import UsageError
+from toolkit.format.references import root_names as stored_names
 from toolkit.pack.append import Base
 from toolkit.pack.in_place.locate import Roots
 from toolkit.storage.local import LocalStore
 from toolkit.storage.roots_file import followed
 
-__all__ = ["ROOT_NAMES", "joined_roots", "root_names", "roots_of"]
-
-ROOT_NAMES = "roots"
-"""The manifest's option that has the names of all roots."""
+__all__ = ["joined_roots", "root_names", "roots_of"]
 
 
 def roots_of(sources: Sequence[str], base: Base | None) -> Roots:
@@ -36,8 +34,7 @@ def joined_roots(base: Base | None, roots: Roots) -> Mapping[str, str]:
 
 
 def _names(base: Base | None) -> list[str]:
-    names = [] if base is None else base.manifest.options.get(ROOT_NAMES)
-    return [str(name) for name in names] if isinstance(names, list) else []
+    return [] if base is None else stored_names(base.manifest.options)
 
 
 def _known(base: Base | None) -> dict[str, str]:
