@@ -111,6 +111,7 @@ def test_sizes_and_times_are_read_by_row(tmp_path: Path) -> None:
     (tmp_path / stat_path(shard)).write_bytes(encode_stats(columns))
     found = FileStats(store, shard, 2, 7).read(np.array([2, 6, 2]))
     assert found.tolist() == [[[row * 10 + k, row * 10 + 5 + k] for k in (0, 1)] for row in (2, 6, 2)]
+    assert FileStats(store, shard, 2, 7).one(6, 1) == (61, 66)
     with pytest.raises(CorruptTableError, match="has 224 bytes, and 256 are the sizes and times of shard"):
         FileStats(store, shard, 2, 8)
     cut = FileStats(store, shard, 2, 7)
@@ -118,6 +119,8 @@ def test_sizes_and_times_are_read_by_row(tmp_path: Path) -> None:
         pass
     with pytest.raises(CorruptTableError, match="was cut short"):
         cut.read(np.array([0]))
+    with pytest.raises(CorruptTableError, match="was cut short"):
+        cut.one(0, 0)
     (tmp_path / stat_path(shard)).unlink()
     with pytest.raises(CorruptTableError, match=r"is missing, which has the sizes and times .* Index the source again"):
         FileStats(store, shard, 2, 7)

@@ -7,6 +7,7 @@ nanoseconds, both -1 where there is no value.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 
 import numpy as np
@@ -19,6 +20,7 @@ from toolkit.storage.store import NoObjectError, Store, local_path_of
 __all__ = ["FileStats", "encode_stats", "stat_path"]
 
 _VALUE = np.dtype("<i8")
+_PAIR = struct.Struct("<qq")
 _AGAIN = "Index the source again, or copy the file from where the dataset was made"
 
 
@@ -60,10 +62,21 @@ class FileStats:
                 f"{_AGAIN}"
             ) from error
 
+    def one(self, row: int, column: int) -> tuple[int, int]:
+        """Return size and time of one file. Raises as read()."""
+        piece = self._map.read(row * self._width, self._width)
+        if piece is None:
+            raise self._cut()
+        size, mtime_ns = _PAIR.unpack_from(piece, column * _PAIR.size)
+        return size, mtime_ns
+
     def read(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return int64 (rows, columns, 2) of these rows of the shard. Raises CorruptTableError when the file fails."""
         pieces = [self._map.read(row * self._width, self._width) for row in rows.tolist()]
         known = [piece for piece in pieces if piece is not None]
         if len(known) < len(pieces):
-            raise CorruptTableError(f"{self._place} was cut short, or its disk failed, while it was open. {_AGAIN}")
+            raise self._cut()
         return np.frombuffer(b"".join(known), _VALUE).astype(np.int64).reshape(len(rows), self._columns, 2)
+
+    def _cut(self) -> CorruptTableError:
+        return CorruptTableError(f"{self._place} was cut short, or its disk failed, while it was open. {_AGAIN}")

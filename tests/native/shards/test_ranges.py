@@ -27,6 +27,7 @@ from toolkit._native.shards.ranges import (
     RANGE_STAT,
     RANGE_SUM,
     Ranges,
+    read_range,
 )
 from toolkit._native.shards.sums import ChunkSums
 
@@ -308,4 +309,27 @@ def test_a_length_beyond_the_file_takes_no_time_and_no_memory_to_refuse(root: Pa
     buffer = FetchBuffer()
     assert one.read_into(buffer, np.empty(1, np.uint64), np.empty(1, np.int64), statuses, chunks) == 1
     assert buffer.nbytes == 1
+    os.close(fd)
+
+
+def test_one_range_at_a_time(fresh: Path) -> None:
+    fd, info = os.open(fresh, os.O_PATH), (fresh / "sub/file").stat()
+    data = (fresh / "sub/file").read_bytes()
+    whole = (b"sub/file", 0, 51_200, sums_of(data))
+    assert read_range(fd, *whole) == data
+    assert read_range(fd, b"sub/file", 7, 0, b"") == b""
+    assert read_range(fd, b"sub/file", 7, 9, None, info.st_size, info.st_mtime_ns) == data[7:16]
+    for wrong in (
+        (-1, *whole),
+        (fd, b"../root/sub/file", 0, 51_200, sums_of(data)),
+        (fd, b"sub/gone", 0, 51_200, sums_of(data)),
+        (fd, b"sub", 0, 51_200, sums_of(data)),
+        (fd, b"sub/file", 1, 51_200, sums_of(data)),
+        (fd, b"sub/file", 0, 51_200, sums_of(data)[::-1]),
+        (fd, b"sub/file", 0, -1, b""),
+        (fd, b"sub/file", 0, 9, None),
+        (fd, b"sub/file", 0, 9, None, info.st_size, info.st_mtime_ns + 1),
+        (fd, b"sub/file", 0, 9, None, info.st_size + 1, info.st_mtime_ns),
+    ):
+        assert read_range(*wrong) is None  # type: ignore[arg-type]
     os.close(fd)

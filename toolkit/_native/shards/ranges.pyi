@@ -15,7 +15,9 @@ RANGE_PLACE: int
 RANGE_ROOT: int
 RANGE_ERRNO: int
 
-def read_range(root: int, path: bytes, offset: int, length: int, sums: bytes) -> bytes | None: ...
+def read_range(
+    root: int, path: bytes, offset: int, length: int, sums: bytes | None, size: int = -1, mtime_ns: int = -1
+) -> bytes | None: ...
 
 class Ranges:
     def __init__(

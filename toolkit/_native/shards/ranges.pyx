@@ -51,15 +51,19 @@ RANGE_ROOT = TK_RANGE_ROOT
 RANGE_ERRNO = TK_RANGE_ERRNO
 
 
-def read_range(int32_t root, bytes path not None, int64_t offset, int64_t length, bytes sums not None):
+def read_range(
+    int32_t root, bytes path not None, int64_t offset, int64_t length, bytes sums, int64_t size=-1, int64_t mtime_ns=-1,
+):
     """Return one range of a file below the folder `root`; None where anything is wrong: Ranges says what."""
     cdef tk_range one
     cdef int32_t status = TK_READ_OK
     cdef int64_t bad = -1
     one.root, one.path, one.path_bytes = root, PyBytes_AS_STRING(path), len(path)
     one.offset, one.length = offset, length
-    one.sums, one.sums_bytes = <const uint8_t *>PyBytes_AS_STRING(sums), len(sums)
-    one.size = one.mtime_ns = -1
+    one.sums, one.sums_bytes = NULL, 0
+    if sums is not None:
+        one.sums, one.sums_bytes = <const uint8_t *>PyBytes_AS_STRING(sums), len(sums)
+    one.size, one.mtime_ns = size, mtime_ns
     if root < 0 or tk_range_fault(&one):
         return None
     cdef bytes value = PyBytes_FromStringAndSize(NULL, length)

@@ -110,6 +110,7 @@ class References:
         self.files = files
         self._media = {column.name: medium_of(column.kind) for column in columns}
         self._names = {leaf_name(name, "bytes"): name for name in names}
+        self._numbers = {leaf: number for number, leaf in enumerate(self._names)}
         self.leaves = frozenset(self._names)
 
     def variable(self, values: ShardValues, leaf: str, located: Located, buffer: FetchBuffer) -> Variable:
@@ -147,16 +148,31 @@ class References:
         return taken, asked.statuses, asked.chunks
 
     def value(
-        self, row: int, root: _Text | None, path: _Text | None, offset: int, length: int, sums: _Text | None
+        self,
+        values: ShardValues,
+        leaf: str,
+        row: int,
+        at: tuple[_Text | None, _Text | None, int, int, _Text | None],
     ) -> _Text | None:
-        """Return one value of a row by its reference; None where there is none, or where bytes() has more to say.
+        """Return one value of a row; None where there is none, or where bytes() has more to say.
+
+        `at` is its reference: root, path, offset, length and sums.
 
         Raises:
             UsageError, NotFoundError: Its root may not be followed, or isn't there.
+            CorruptTableError, SampleError: One without sums has nothing to check it by, or isn't what could be packed.
         """
-        if root is None or path is None or sums is None or length > _LARGE:
+        root, path, offset, length, sums = at
+        if root is None or path is None or length > _LARGE:
             return None
-        return read_range(self.files.folder(row, root), path, offset, length, sums)
+        folder = self.files.folder(row, root)
+        if sums is not None:
+            return read_range(folder, path, offset, length, sums)
+        known = self.files.stat(self._numbers[leaf], row)
+        value = None if known is None else read_range(folder, path, offset, length, None, *known)
+        if value is not None:
+            self._check_header(values, leaf, row, value)
+        return value
 
     def find(self, values: ShardValues, leaf: str, located: Located) -> Found:
         """Say how long the values are; no length is believed that could take much memory, and starts mean nothing."""
@@ -290,7 +306,7 @@ class References:
         self, leaf: str, rows: NDArray[np.int64], bare: list[int]
     ) -> tuple[NDArray[np.int64] | None, NDArray[np.int64] | None]:
         """Return what the files of the rows `bare` must be; -1 for others."""
-        found = self.files.stats(self.columns.index(self._names[leaf]), rows[bare])
+        found = self.files.stats(self._numbers[leaf], rows[bare])
         if found is None:
             return None, None
         both = np.full((2, len(rows)), -1, np.int64)

@@ -84,7 +84,9 @@ class Samples:
                 fields = tuple(leaf_name(name, field) for field in _REFERENCE)
                 for field in fields:
                     self._add(field, field, leaves[field], self._value, text=False)
-                self._files.append(_File(name, fields, self._others.pop(name), fetcher.references))
+                self._files.append(
+                    _File(name, leaf_name(name, "bytes"), fields, self._others.pop(name), fetcher.references)
+                )
 
     def _add(self, name: str, leaf: str, layout: Layout | None, read: _Read, *, text: bool = True) -> None:
         self._leaves.append(leaf)
@@ -111,7 +113,7 @@ class Samples:
             root, path, offset, length, sums = map(sample.pop, file.fields)
             if path is None or offset is None or length is None:
                 continue
-            value = file.references.value(row, root, path, offset, length, sums)
+            value = file.references.value(self._fetcher, file.leaf, row, (root, path, offset, length, sums))
             if value is None:
                 value = file.read(file.name, self._fetcher.locate(np.array([row], np.int64)))
             sample[file.name] = value
@@ -130,6 +132,7 @@ class _File:
     """A column of references: its name, those of its leaves in samples, and what says why a value can't be read."""
 
     name: str
+    leaf: str
     fields: tuple[str, ...]
     read: _Read
     references: References

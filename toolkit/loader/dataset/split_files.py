@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -18,6 +20,7 @@ from toolkit.storage.store import Store
 
 __all__ = ["JoinedSplitFiles", "OneSplitFiles", "SplitFiles"]
 
+_NO_FILE = (1 << 63) - 1  # bytes that no file has
 _OPEN_STATS = 256  # maps of small files
 
 
@@ -41,6 +44,9 @@ class SplitFiles(Protocol):
             CorruptTableError: What has them is missing or damaged.
         """
 
+    def stat(self, column: int, row: int) -> tuple[int, int] | None:
+        """Return the same of one row. Raises as stats()."""
+
     def path(self, row: int, root: str, path: str) -> str:
         """Say where a file of a row's root lies, for messages."""
 
@@ -60,6 +66,10 @@ class OneSplitFiles:
         self._columns = columns
         self._unhashed = unhashed
         self._stats: OrderedDict[int, FileStats] = OrderedDict()
+        self._starts: dict[int, NDArray[np.int64]] = {}
+        # As lists, for one row at a time.
+        self._first_row: list[int] = index.table_row.tolist()
+        self._first_shard: list[int] = index.table_shard.tolist()
 
     def folders(self, rows: NDArray[np.int64], roots: Sequence[bytes | None]) -> NDArray[np.int32]:
         """Return a descriptor of each row's root."""
@@ -77,8 +87,7 @@ class OneSplitFiles:
         found = np.empty((len(rows), 2), np.int64)
         tables = np.searchsorted(self._index.table_row, rows, side="right") - 1
         for number in np.unique(tables).tolist():
-            table = self._index.table(number)
-            starts = table.batch_start[table.shard_first_batch]
+            starts = self._shards(number)
             here = np.flatnonzero(tables == number)
             inner = rows[here] - self._index.table_row[number]
             shards = np.searchsorted(starts, inner, side="right") - 1
@@ -86,20 +95,39 @@ class OneSplitFiles:
                 of = shards == shard
                 opened = self._open(int(self._index.table_shard[number]) + shard)
                 found[here[of]] = opened.read(inner[of] - starts[shard])[:, column]
-        found[found[:, 0] < 0] = np.iinfo(np.int64).max
+        found[found[:, 0] < 0] = _NO_FILE
         return found
+
+    def stat(self, column: int, row: int) -> tuple[int, int] | None:
+        """Return size and time of one row's file."""
+        if not self._unhashed:
+            return None
+        number = bisect_right(self._first_row, row) - 1
+        starts, inner = self._shards(number), row - self._first_row[number]
+        shard = int(starts.searchsorted(inner, side="right")) - 1
+        size, mtime_ns = self._open(self._first_shard[number] + shard).one(inner - int(starts[shard]), column)
+        return (size if size >= 0 else _NO_FILE), mtime_ns
 
     def path(self, row: int, root: str, path: str) -> str:
         """Say where a file of a root lies, for messages."""
         return self.roots.path(root, path)
+
+    def _shards(self, number: int) -> NDArray[np.int64]:
+        """Return the first row of each shard of a table, and the number of its rows."""
+        starts = self._starts.get(number)
+        if starts is None:
+            table = self._index.table(number)
+            starts = self._starts[number] = table.batch_start[table.shard_first_batch]
+        return starts
 
     def _open(self, shard: int) -> FileStats:
         opened = self._stats.get(shard)
         if opened is None:
             info = self._index.shard(shard)
             opened = self._stats.setdefault(shard, FileStats(self._store, info.path, self._columns, info.rows))
-            while len(self._stats) > _OPEN_STATS:
-                self._stats.pop(next(iter(self._stats)), None)
+            with contextlib.suppress(KeyError):  # another thread took the last one
+                while len(self._stats) > _OPEN_STATS:
+                    self._stats.popitem(last=False)
         return opened
 
 
@@ -137,6 +165,11 @@ class JoinedSplitFiles:
 
         self._each(rows, ask)
         return out
+
+    def stat(self, column: int, row: int) -> tuple[int, int] | None:
+        """Return size and time of one row's file."""
+        owner = int(np.searchsorted(self._starts, row, side="right")) - 1
+        return self._parts[owner].stat(column, row - int(self._starts[owner]))
 
     def path(self, row: int, root: str, path: str) -> str:
         """Say where a file of a row's root lies, for messages."""
