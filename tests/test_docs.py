@@ -76,7 +76,7 @@ def test_examples_run_in_the_order_they_are_read(page: Path, workplace: Path) ->
     paths = [os.environ.get("PYTHONPATH", "")]
     if page.name == "plugins.md":  # which says: pip install examples/plugin
         paths.append(str(install_example(workplace / "site")))
-    variables = {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    variables = {"PYTHONPATH": os.pathsep.join(filter(None, paths)), "XDG_CACHE_HOME": str(workplace / "cache")}
     for language, text in BLOCK.findall(page.read_text()):
         if language == "sh":
             lines = [line for line in text.splitlines() if line.strip() and not NOT_RUN.match(line)]

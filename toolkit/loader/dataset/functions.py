@@ -13,15 +13,16 @@ from toolkit.errors import SampleError, UsageError
 from toolkit.escapes import listed, short
 from toolkit.format.schema import KEY
 from toolkit.format.values import python_values
-from toolkit.loader.dataset.opened import Stored
+from toolkit.loader.dataset.opened import Opened, Stored
 from toolkit.loader.dataset.samples import Samples
-from toolkit.loader.dataset.tables import held_by, read_table, wanted
+from toolkit.loader.dataset.tables import held_by, in_threads, read_table, wanted
 
 __all__ = ["kept_by"]
 
 _PIECE_ROWS = 1 << 16
 _PIECE_BYTES = 64 << 20
 _MEDIA_AT_ONCE = 64
+_READ_AHEAD = 8  # record batches
 _SHOWN = 80  # characters of a value that an error shows
 
 _Piece = tuple[NDArray[np.int64], pa.RecordBatch]
@@ -90,25 +91,33 @@ def _pieces(stored: Stored, columns: Sequence[str], apart: NDArray[np.int64] | N
     rows: list[NDArray[np.int64]] = []
     tables: list[pa.Table] = []
     held = 0
-    for part, number, start in wanted(stored, apart).batches:
-        count = part.index.batch(number).rows
-        numbers = np.arange(start, start + count, dtype=np.int64)
-        if apart is not None:
-            numbers = apart[np.searchsorted(apart, start) : np.searchsorted(apart, start + count)]
-            if not len(numbers):
-                continue
-        arrays = [part.fetcher.array(column, number) for column in columns]
-        table = pa.Table.from_arrays(arrays, names=list(columns))
-        if len(numbers) < count:
-            table = table.take(pa.array(numbers - start))
-        rows.append(numbers)
-        tables.append(table)
-        held += table.nbytes
-        if sum(map(len, rows)) >= _PIECE_ROWS or held >= _PIECE_BYTES:
-            yield np.concatenate(rows), _joined(tables)
-            rows, tables, held = [], [], 0
-    if rows:
+    batches = wanted(stored, apart).batches
+    for begin in range(0, len(batches), _READ_AHEAD):
+        window = batches[begin : begin + _READ_AHEAD]
+        for numbers, table in in_threads(lambda batch: _of_batch(batch, columns, apart), window):
+            rows.append(numbers)
+            tables.append(table)
+            held += table.nbytes
+            if sum(map(len, rows)) >= _PIECE_ROWS or held >= _PIECE_BYTES:
+                yield np.concatenate(rows), _joined(tables)
+                rows, tables, held = [], [], 0
+    if sum(map(len, rows)):
         yield np.concatenate(rows), _joined(tables)
+
+
+def _of_batch(
+    batch: tuple[Opened, int, int], columns: Sequence[str], apart: NDArray[np.int64] | None
+) -> tuple[NDArray[np.int64], pa.Table]:
+    """Return those of a record batch's rows that are asked for, and their columns."""
+    part, number, start = batch
+    count = part.index.batch(number).rows
+    numbers = np.arange(start, start + count, dtype=np.int64)
+    if apart is not None:
+        numbers = apart[np.searchsorted(apart, start) : np.searchsorted(apart, start + count)]
+    if not len(numbers):
+        return numbers, pa.table({column: pa.array([], part.schema.field(column).type) for column in columns})
+    table = pa.Table.from_arrays([part.fetcher.array(column, number) for column in columns], names=list(columns))
+    return numbers, table if len(numbers) == count else table.take(pa.array(numbers - start))
 
 
 def _joined(tables: Sequence[pa.Table]) -> pa.RecordBatch:
