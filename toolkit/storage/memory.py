@@ -130,13 +130,13 @@ class MemoryStore:
 
     def write(self, name: str, data: bytes | memoryview) -> None:
         """Make `data` the object. Raises MemoryFullError, StorageError."""
-        made = _Object(self.place(name))
-        self._grow(len(data))
+        made, view = _Object(self.place(name)), memoryview(data)
+        self._grow(view.nbytes)
         try:
-            made.append(memoryview(data))
+            made.append(view)
             made.seal()
         except BaseException:
-            self._grow(-len(data))
+            self._grow(-view.nbytes)
             raise
         self._put(name, made)
 
