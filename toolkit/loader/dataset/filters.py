@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.acero as acero
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
@@ -117,6 +116,8 @@ def _pieces(part: Opened) -> list[range]:
 
 def _answers(part: Opened, expression: pc.Expression, columns: Sequence[str], batches: range) -> list[pa.Array]:
     """Return for each row of some record batches whether the expression is true; not where it is null."""
+    import pyarrow.acero as acero  # imports pandas, where it is installed: 0.2 s that opening a dataset can spare
+
     chunks = [[part.fetcher.array(column, number) for number in batches] for column in columns]
     # Of rows that a table only speaks of, there may be more than memory: what is read says how many there are.
     count = sum(map(len, chunks[0])) if chunks else sum(part.index.batch(number).rows for number in batches)

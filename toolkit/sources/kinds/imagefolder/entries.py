@@ -102,7 +102,9 @@ class Entries(Sequence[Entry]):
     @property
     def letters(self) -> NDArray[np.int64]:
         """How many characters each key has: int64 (n,)."""
-        ends = self._ends - self._ends[0]
+        ends: NDArray[np.int64] = self._ends - self._ends[0]
+        if not len(self._text) or self._text.max() < 0x80:
+            return ends[1:] - ends[:-1]
         counts = [np.empty(0, np.int64)]
         for start in range(0, len(self), _KEYS_AT_A_TIME):
             bounds = ends[start : start + _KEYS_AT_A_TIME + 1]
