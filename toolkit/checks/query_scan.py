@@ -113,45 +113,49 @@ class Scan:
 
     def _piece(self, piece: _Piece, wanted: list[str], predicate: pl.Expr | None) -> pl.DataFrame:
         """Return the rows of a piece for which the predicate is true."""
-        if predicate is None:
-            return self._columns_of(piece, wanted)
-        asked = set(predicate.meta.root_names())
-        first = [name for name in self._columns if name in asked]
-        rest = [name for name in wanted if name not in asked]
-        frame = self._columns_of(piece, first)
+        asked = set() if predicate is None else set(predicate.meta.root_names())
+        if predicate is None or not asked:
+            frame = self._columns_of(piece, wanted)
+            return frame if predicate is None else frame.filter(predicate)
+        frame = self._columns_of(piece, [name for name in self._columns if name in asked])
         mask = frame.select(predicate.alias("")).to_series().fill_null(False)
-        if len(mask) != piece.rows:  # of a predicate without columns
+        if len(mask) != piece.rows:  # true or false of all rows
             mask = mask.new_from_index(0, piece.rows)
-        if not rest:
-            return frame.filter(mask).select(wanted)
-        # Of the other columns only rows from the first that is wanted of a record batch to its last.
-        kept, runs, start = [], [], 0
-        for run in piece.runs:
-            hits = mask.slice(start, run.count).arg_true()
-            if len(hits):
-                low, high = hits[0], hits[-1] + 1
-                kept.append(slice(start + low, start + high))
-                runs.append(_Run(run.batch, run.start + low, high - low))
-            start += run.count
-        if not runs:
-            return self._columns_of(_Piece(piece.part, ()), wanted)
-        import polars as pl
+        rest = [name for name in wanted if name not in asked]
+        frame = frame.filter(mask)
+        if rest:
+            # From the first row of a record batch that passes to its last, and those between them that do.
+            runs: list[_Run] = []
+            masks: list[pa.Array] = []
+            start = 0
+            for run in piece.runs:
+                hits = mask.slice(start, run.count).arg_true()
+                if len(hits):
+                    low, high = hits[0], hits[-1] + 1
+                    runs.append(_Run(run.batch, run.start + low, high - low))
+                    masks.append(mask.slice(start + low, high - low).to_arrow())
+                start += run.count
+            others = self._columns_of(_Piece(piece.part, tuple(runs)), rest, masks)
+            frame = frame.hstack(others.get_columns())
+        return frame.select(wanted)
 
-        narrow = pl.concat([frame[part] for part in kept]) if len(frame.columns) else frame
-        mask = pl.concat([mask[part] for part in kept])
-        others = self._columns_of(_Piece(piece.part, tuple(runs)), rest)
-        return narrow.hstack(others.get_columns()).select(wanted).filter(mask)
-
-    def _columns_of(self, piece: _Piece, names: Sequence[str]) -> pl.DataFrame:
+    def _columns_of(self, piece: _Piece, names: Sequence[str], masks: Sequence[pa.Array] | None = None) -> pl.DataFrame:
+        """Return columns of a piece; with `masks`, one a run, of the rows that they choose."""
         import polars as pl
 
         part = self._parts[piece.part]
+        rows = piece.rows if masks is None else sum(mask.true_count for mask in masks)
         read: dict[str, list[pa.Array]] = {}
         made = []
         for column in (self._columns[name] for name in names):
-            if column.stored is not None and column.stored not in read:
-                read[column.stored] = [
-                    part.fetcher.array(column.stored, run.batch, run.start, run.count) for run in piece.runs
-                ]
-            made.append(series_of(column, read.get(column.stored or "", []), piece.rows, part.split))
+            name = column.stored
+            if name is not None and name not in read:
+                arrays = [part.fetcher.array(name, run.batch, run.start, run.count) for run in piece.runs]
+                # Before they are polars': most of the work is to make its texts.
+                read[name] = arrays if masks is None else list(map(_chosen, arrays, masks))
+            made.append(series_of(column, [] if name is None else read[name], rows, part.split))
         return pl.DataFrame(made)
+
+
+def _chosen(array: pa.Array, mask: pa.Array) -> pa.Array:
+    return array.filter(mask)
