@@ -112,6 +112,10 @@ QUERIES = [
     "select label from T union select text from T",
     "select coalesce(label, 'none') as label, case when score > 0 then 'more' else 'less' end as c from T",
     "select label from T where false",
+    "with s as (select * from T where __key__ < 'k00007') select count(*) from s a, s b, s c where a.text < c.text",
+    "select count(*) from T a, T b, T c where a.__key__ = c.__key__ and b.__key__ = 'k00007'",
+    "select count(*) from (select 1 as one from T where score > 0) q cross join T x where x.label = 'cat'",
+    "select 1 as one from T where score > 3",
     "select octet_length(text), picture from T where label = 'cat' order by __key__ limit 3",
     "select sum(case when label is null then 1 else 0 end) as missing from T having count(*) > 1",
 ]

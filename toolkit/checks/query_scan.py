@@ -113,6 +113,8 @@ class Scan:
 
     def _piece(self, piece: _Piece, wanted: list[str], predicate: pl.Expr | None) -> pl.DataFrame:
         """Return the rows of a piece for which the predicate is true."""
+        import polars as pl
+
         asked = set() if predicate is None else set(predicate.meta.root_names())
         if predicate is None or not asked:
             frame = self._columns_of(piece, wanted)
@@ -137,7 +139,7 @@ class Scan:
                 start += run.count
             others = self._columns_of(_Piece(piece.part, tuple(runs)), rest, masks)
             frame = frame.hstack(others.get_columns())
-        return frame.select(wanted)
+        return frame.select(wanted) if wanted else pl.DataFrame(height=frame.height)
 
     def _columns_of(self, piece: _Piece, names: Sequence[str], masks: Sequence[pa.Array] | None = None) -> pl.DataFrame:
         """Return columns of a piece; with `masks`, one a run, of the rows that they choose."""
@@ -154,7 +156,7 @@ class Scan:
                 # Before they are polars': most of the work is to make its texts.
                 read[name] = arrays if masks is None else list(map(_chosen, arrays, masks))
             made.append(series_of(column, [] if name is None else read[name], rows, part.split))
-        return pl.DataFrame(made)
+        return pl.DataFrame(made) if made else pl.DataFrame(height=rows)  # of joins polars may want rows and no column
 
 
 def _chosen(array: pa.Array, mask: pa.Array) -> pa.Array:
