@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 
+from toolkit.pack.in_place.trust import Trust
+from toolkit.pack.index.job import IndexResult
 from toolkit.pack.job import PackJob, PackPlan, PackResult
 from toolkit.report.tables import View
 from toolkit.report.text import bytes_text, count
@@ -34,13 +36,18 @@ def pack_views(result: PackResult, job: PackJob) -> list[View]:
         views.append(f"renamed: {count(result.renamed, 'sample')} whose key an earlier one has, to KEY#1, KEY#2, …")
     if result.rejects_report is not None:
         views.append(f"rejected: {count(len(result.rejects), 'sample')}, listed in {result.rejects_report}")
+    if isinstance(result, IndexResult):
+        views += [f"values stay in {place} (root {name})" for name, place in result.roots.items()]
+        if result.trust == Trust.STAT.value:
+            views.append("UNHASHED: no file was read; their sizes and times tell later whether one has changed")
     views.append(f"open it as {os.path.normpath(result.dataset)}@sha256:{result.pin[:12]}")
     return views
 
 
 def _packed(result: PackResult) -> str:
     if result.added == result.samples:
-        return f"packed {count(result.samples, 'sample')}"
+        done = "indexed" if isinstance(result, IndexResult) else "packed"
+        return f"{done} {count(result.samples, 'sample')}"
     return f"appended {count(result.added, 'sample')}; the dataset now has {count(result.samples, 'sample')}"
 
 
