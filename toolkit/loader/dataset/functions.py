@@ -122,7 +122,9 @@ def _of_batch(
 
 def _joined(tables: Sequence[pa.Table]) -> pa.RecordBatch:
     joined = pa.concat_tables(tables)
-    arrays = [pa.concat_arrays(column.chunks) for column in joined.columns]
+    arrays = [
+        column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks) for column in joined.columns
+    ]
     return pa.RecordBatch.from_arrays(arrays, schema=joined.schema)
 
 
