@@ -1,6 +1,7 @@
 """Measure data where it lies: one front of the benchmarks about it.
 
 python benchmarks/in_place.py --case verbs [OPTIONS of in_place_verbs.py]
+python benchmarks/in_place.py --case query [OPTIONS of in_place_query.py]
 python benchmarks/in_place.py --case read_bytes|read_decoded|index|open [OPTIONS of in_place_files.py]
 """
 
@@ -10,11 +11,12 @@ import sys
 from collections.abc import Sequence
 
 import in_place_files
+import in_place_query
 import in_place_verbs
 
 __all__ = ["main"]
 
-CASES = ("verbs", *in_place_files.CASES)
+CASES = ("verbs", "query", *in_place_files.CASES)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -24,6 +26,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"in_place: begin with --case {'|'.join(CASES)}", file=sys.stderr)
         return 2
     case, rest = arguments[1], arguments[2:]
+    if case == "query":
+        return in_place_query.main(rest)
     return in_place_verbs.main(rest) if case == "verbs" else in_place_files.main(["--cases", case, *rest])
 
 

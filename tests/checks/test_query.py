@@ -256,6 +256,12 @@ def test_names_that_are_taken_get_underscores(tmp_path: Path, commit_rows: Calla
     assert found.rows() == [{"split": 1, "s": "samples", "n": 1}, {"split": 2, "s": "samples", "n": 1}]
 
 
+def test_what_is_not_packed_is_asked_at_once(image_folder: Path) -> None:
+    counts = toolkit.query(image_folder, "select label, count(*) as n from train group by label order by label")
+    assert counts.rows() == [{"label": "cat", "n": 6}, {"label": "dog", "n": 6}]
+    assert toolkit.query(pl.DataFrame({"a": [1, 2, 4]}), "select sum(a) as s, max(a) as m").rows() == [{"s": 7, "m": 4}]
+
+
 @pytest.mark.parametrize(
     ("sql", "said"),
     [

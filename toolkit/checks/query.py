@@ -17,6 +17,7 @@ from toolkit.escapes import listed, short
 from toolkit.format.contents import read_classes, read_schema
 from toolkit.format.pin import Version, resolve
 from toolkit.loader.dataset.opened import Opened
+from toolkit.once.looks import names_dataset
 from toolkit.options.values import Text
 
 if TYPE_CHECKING:
@@ -173,7 +174,7 @@ class _Table:
         return [Opened(self._version, split) for split in self._splits]
 
 
-def query(dataset: str | os.PathLike[str], sql: str) -> QueryResult:
+def query(dataset: Any, sql: str) -> QueryResult:
     """Ask a dataset in SQL: `select label, count(*) as n from train group by label order by n desc`.
 
     Tables are the splits, by their names, and `samples`: all splits one after the other, with the column `split`.
@@ -182,7 +183,7 @@ def query(dataset: str | os.PathLike[str], sql: str) -> QueryResult:
     tokens, bytes): they are read when the query names them. Only what is needed is read, when the answer is asked for.
 
     Args:
-        dataset: As toolkit.open takes it.
+        dataset: As toolkit.open takes it: a dataset, or what isn't packed yet.
         sql: One SELECT, in the SQL of polars.
 
     Raises:
@@ -191,7 +192,7 @@ def query(dataset: str | os.PathLike[str], sql: str) -> QueryResult:
         CorruptShardError: A value isn't what was packed, when the answer is asked for.
     """
     text = argument("sql", sql, Text())
-    version = resolve(dataset)
+    version = _version(dataset)
     tables = _tables(version)
     splits = list(version.manifest.splits)
     default = splits[0] if len(splits) == 1 else None
@@ -205,6 +206,15 @@ def query(dataset: str | os.PathLike[str], sql: str) -> QueryResult:
         left_out |= dict.fromkeys(tables[name].left_out(statement) if statement.is_wild else [])
     statement.expand_stars(stars)
     return QueryResult(version, statement, tables, tuple(left_out))
+
+
+def _version(dataset: Any) -> Version:
+    if isinstance(dataset, str | os.PathLike) and names_dataset(os.fsdecode(dataset)):
+        return resolve(dataset)
+    # Late: whoever asks a dataset needs nothing of what makes one.
+    from toolkit.once.versions import made_version
+
+    return made_version(dataset, None, None, None, {})
 
 
 def _check_ids_are_named(statement: Statement, tables: Mapping[str, _Table]) -> None:
