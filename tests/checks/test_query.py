@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -219,6 +221,16 @@ def test_nothing_is_read_before_the_answer_is_asked_for(
     assert reads == []
     assert answer.to_arrow(3).num_rows == 3
     assert sum(frame.height for frame in answer.batches()) == 400
+
+
+def test_no_other_library_is_imported(rows: tuple[Path, pl.DataFrame]) -> None:
+    script = (
+        "import sys, toolkit\n"
+        f"toolkit.query({str(rows[0])!r}, 'select label, count(*) from train where score > 0 group by label').rows()\n"
+        "print([name for name in ('pandas', 'torch', 'jax', 'PIL') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.stderr) == ("[]\n", "")
 
 
 # --- tables and columns -------------------------------------------------------------------------------------------

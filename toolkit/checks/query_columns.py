@@ -116,7 +116,7 @@ def polars_type(column: QueryColumn) -> pl.DataType:
     if column.refusal is not None:
         raise UsageError(f"column {column.name!r} can't be queried: {column.refusal}. Leave it out")
     try:
-        return pl.Series("", pa.array([], _held_type(column.type))).dtype
+        return pl.Series("", pa.nulls(0, _held_type(column.type))).dtype  # pa.array() of a list would import pandas
     except pl.exceptions.PolarsError as error:  # a time zone that nobody knows
         reason = str(error).partition("\n")[0]
         raise UsageError(f"column {column.name!r} can't be queried: {reason} Leave it out") from error
@@ -151,14 +151,15 @@ def _named(column: QueryColumn, values: pa.ChunkedArray) -> pl.Series:
         if not column.names:
             return pl.Series(column.name, [None], pl.String).new_from_index(0, len(values))
         return pl.Series(column.name, column.names, pl.String).gather(pl.Series(values)).alias(column.name)
-    names = pa.array(column.names, pa.large_string())
+    names = pl.Series(column.names, dtype=pl.String).to_arrow()
     lists = []
     for array in values.chunks:
         ids = array.flatten()  # none of those under a null
         _check_ids(column, ids)
         ends = np.concatenate(([0], np.cumsum(pc.fill_null(array.value_lengths(), 0).to_numpy().astype(np.int64))))
         mask = array.is_null() if array.null_count else None
-        lists.append(pa.LargeListArray.from_arrays(pa.array(ends, pa.int64()), names.take(ids), mask=mask))
+        offsets = pa.Array.from_buffers(pa.int64(), len(ends), [None, pa.py_buffer(ends)])
+        lists.append(pa.LargeListArray.from_arrays(offsets, names.take(ids), mask=mask))
     return pl.Series(column.name, pa.chunked_array(lists, pa.large_list(pa.large_string())))
 
 
