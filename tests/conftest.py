@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 import gc
 import shutil
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -47,6 +48,10 @@ from toolkit.pack.job import OnExisting, PackJob, PackResult
 from toolkit.pack.run import pack
 from toolkit.storage.local import LocalStore
 from toolkit.storage.store import WritableStore
+
+# A shell that starts tests in the background lets them ignore Ctrl-C, and so would the programs that they interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Machines are busy, and sanitizers slow: how long an example takes says nothing, nor how long it takes to draw one.
 hypothesis.settings.register_profile("untimed", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
