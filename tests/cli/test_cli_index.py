@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from command import Cli, put
+from command import Cli, encoded, put
 
 import toolkit
 from toolkit.options.option import flag_of
@@ -87,3 +87,13 @@ def test_no_key_is_a_warning(cli: Cli, flowers: Path, tmp_path: Path, monkeypatc
     assert "warning: your key can't be kept" in ended.err
     ds = toolkit.open(tmp_path / "ds", split="val", roots=flowers)
     assert ds[0]["image"] == (flowers / "val/daisy/0.jpg").read_bytes()
+
+
+def test_several_patterns_behind_one_pair(cli: Cli, tmp_path: Path) -> None:
+    for name in ("images/a.jpg", "masks/a.png"):
+        put(tmp_path / "in", name, encoded(9, 9, "PNG" if name.endswith("png") else "JPEG"))
+    args = ("--pair", "image=images/{}.jpg", "mask=masks/{}.png", "--kind", "mask=image")
+    ended = cli("index", tmp_path / "in", tmp_path / "ds", *args)
+    assert ended.code == 0, ended.err
+    sample = toolkit.open(tmp_path / "ds")[0]
+    assert sample["mask"] == (tmp_path / "in/masks/a.png").read_bytes()

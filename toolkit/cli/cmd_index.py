@@ -8,7 +8,7 @@ import typer
 from typer.core import TyperCommand
 
 from toolkit.cli.config_options import ConfigOption, SetOption
-from toolkit.cli.flags import flag, with_options
+from toolkit.cli.flags import flag, gathered, with_options
 from toolkit.cli.jobs import give_up, run_job, show_plan
 from toolkit.cli.options import DebugOption, JsonOption, ProgressOption, QuietOption
 from toolkit.errors import UsageError
@@ -21,7 +21,7 @@ __all__ = ["IndexCommand", "index"]
 
 
 class IndexCommand(TyperCommand):
-    """The command without hidden arguments in its usage line, and with words for flags that only a pack has."""
+    """As PackCommand, and with words for flags that only a pack has."""
 
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
         """Read the arguments. Raises UsageError for a flag that only a pack has."""
@@ -30,7 +30,7 @@ class IndexCommand(TyperCommand):
         for name in sorted(PACK_ONLY):
             if flag_of(name) in given:
                 raise UsageError(f"{flag_of(name)} means nothing for values that stay where they are: pack them")
-        return super().parse_args(ctx, args)
+        return super().parse_args(ctx, gathered(args, "--pair", lambda text: "{}" in text))
 
     def collect_usage_pieces(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
         """Return the words of the usage line."""
