@@ -17,8 +17,10 @@ by that of polars in the same repeat: its median, least and most. Exits with 1 w
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -26,10 +28,9 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from in_place_files import Case
 from turns import BenchmarkError, command_line, in_turns, reason, run_worker, show
 
-__all__ = ["CASES", "measure"]
+__all__ = ["CASES", "Case", "measure"]
 
 QUERIES = {
     "group": "select label, count(*) as n, avg(score) as mean from train group by label order by label",
@@ -42,6 +43,20 @@ _PROGRAM = (
     "import polars, sys; print(polars.SQLContext(train=polars.scan_ipc(sys.argv[1])).execute(sys.argv[2])"
     ".collect(engine='streaming').write_csv(), end='')"
 )
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """A question: seconds of each repeat of each side."""
+
+    name: str
+    seconds: dict[str, tuple[float, ...]]
+
+    def ratio(self) -> tuple[float, float, float]:
+        """Return the median, least and most of toolkit's time by that of polars."""
+        pairs = zip(self.seconds["toolkit"], self.seconds["polars"], strict=True)
+        each = [mine / theirs for mine, theirs in pairs]
+        return statistics.median(each), min(each), max(each)
 
 
 def measure(
@@ -153,7 +168,7 @@ def _work(case: str, side: str, place: str, rows: str) -> int:
 def _lines(cases: Sequence[Case]) -> Iterator[str]:
     for case in cases:
         ours, theirs = (min(case.seconds[side]) for side in SIDES)
-        median, least, most = case.ratios()["polars"]
+        median, least, most = case.ratio()
         yield f"{case.name:8} toolkit {ours:.3f} s, polars {theirs:.3f} s: {median:.2f} ({least:.2f} to {most:.2f})"
 
 
