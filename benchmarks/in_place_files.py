@@ -1,7 +1,7 @@
 """Measure data where it lies: reading it, indexing it, and opening a folder of files at once.
 
     python benchmarks/in_place_files.py PHOTOS --peer-python PYTHON [--cases read_bytes,read_decoded,index,open]
-        [--repeats 5] [--threads 2] [--files 30000] [--copies N] [--work DIR] [--json]
+        [--repeats 5] [--threads 2] [--files 30000] [--copies N] [--peers torchvision,...] [--work DIR] [--json]
 
 read_bytes     an epoch of a loader, values as they are: references against the same photographs packed
 read_decoded   the same with decode_image, resize_short(256) and center_crop(224)
@@ -76,6 +76,7 @@ def measure(
     threads: int = 2,
     files: int = 30_000,
     copies: int = 1,
+    peers: Sequence[str] = FOREIGN,
     work: str | os.PathLike[str] | None = None,
 ) -> list[Case]:
     """Measure the cases, in a folder below `work` (the system's place for such when None).
@@ -83,26 +84,35 @@ def measure(
     Raises:
         BenchmarkError: A case isn't known or lacks what it needs, or a side fails.
     """
-    unknown = [name for name in cases if name not in CASES]
+    unknown = [name for name in (*cases, *peers) if name not in (*CASES, *FOREIGN)]
     if unknown or min(repeats, threads, files, copies) < 1:
         raise BenchmarkError(
-            f"unknown cases {unknown}" if unknown else "repeats, threads, files and copies must be positive"
+            f"unknown cases or peers {unknown}" if unknown else "repeats, threads, files and copies must be positive"
         )
     if photos is None and set(cases) - {"open"}:
         raise BenchmarkError("PHOTOS is missing: make them with benchmarks/photos.py")
     with tempfile.TemporaryDirectory(prefix="in_place.", dir=work) as made:
         folder = Path(made)
         source = None if photos is None else _copied(Path(photos), folder / "photos", copies)
-        return [_case(name, source or folder, peer_python, repeats, threads, files, folder) for name in cases]
+        return [_case(name, source or folder, peer_python, repeats, threads, files, peers, folder) for name in cases]
 
 
-def _case(name: str, photos: Path, peer: str | None, repeats: int, threads: int, files: int, folder: Path) -> Case:
+def _case(
+    name: str,
+    photos: Path,
+    peer: str | None,
+    repeats: int,
+    threads: int,
+    files: int,
+    peers: Sequence[str],
+    folder: Path,
+) -> Case:
     if name == "open":
         source = folder / "files"
         if not source.exists():
             make_files(source, files)
             make_tar(source, folder / "files.tar")
-        sides: tuple[str, ...] = ("toolkit", *(FOREIGN if peer else ()))
+        sides: tuple[str, ...] = ("toolkit", *(peers if peer else ()))
     elif name == "index":
         source, sides = photos, ("index", "sha256")
     else:
@@ -387,13 +397,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--threads", type=int, default=2, help="of loaders, and of hashing")
     parser.add_argument("--files", type=int, default=30_000, help="small files of the case open")
     parser.add_argument("--copies", type=int, default=1, help="has each photograph so often, by links")
+    parser.add_argument("--peers", default=",".join(FOREIGN), metavar="PEER,...", help=", ".join(FOREIGN))
     parser.add_argument("--work", metavar="DIR", help="for what is made")
     parser.add_argument("--json", action="store_true", help="print the same as one JSON object")
 
     def run(given: argparse.Namespace) -> None:
         names = given.cases.split(",")
         cases = measure(
-            given.photos, given.peer_python, names, given.repeats, given.threads, given.files, given.copies, given.work
+            given.photos,
+            given.peer_python,
+            names,
+            given.repeats,
+            given.threads,
+            given.files,
+            given.copies,
+            given.peers.split(","),
+            given.work,
         )
         found = [dataclasses.asdict(case) | {"ratios": case.ratios()} for case in cases]
         show(_lines(cases), {"cases": found}, given.json)

@@ -45,7 +45,7 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_what_can_not_be_measured(tmp_path: Path) -> None:
-    with pytest.raises(BenchmarkError, match="unknown cases"):
+    with pytest.raises(BenchmarkError, match="unknown cases or peers"):
         in_place_files.measure(None, None, ["close"])
     with pytest.raises(BenchmarkError, match="PHOTOS is missing"):
         in_place_files.measure(None, None, ["index"])
