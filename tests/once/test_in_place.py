@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
 import os
 import shutil
@@ -197,3 +198,34 @@ def test_a_folder_that_changed_is_not_packed_as_what_was_opened(tmp_path: Path) 
         ds.pack(tmp_path / "ds")
     assert not (tmp_path / "ds").exists()
     assert toolkit.open(photos).pack(tmp_path / "ds").samples == 6
+
+
+@pytest.mark.parametrize("source", [folder, tar, tfrecord], ids=lambda make: make.__name__)
+def test_it_is_gone_with_its_last_user_and_not_some_day(source: Callable[[Path], Path], tmp_path: Path) -> None:
+    given = source(tmp_path)
+    gc.collect()
+    gc.disable()
+    try:
+        before = os.listdir("/proc/self/fd")
+        ds = toolkit.open(given)
+        assert ds[:2][0]
+        with ds.loader(batch_size=3) as loader:
+            next(iter(loader))
+        assert len(os.listdir("/proc/self/fd")) > len(before)
+        del ds, loader
+        assert len(os.listdir("/proc/self/fd")) == len(before)
+    finally:
+        gc.enable()
+
+
+def test_records_are_gone_with_their_last_user() -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        before = os.listdir("/proc/self/fd")
+        ds = toolkit.open([{"n": 1}, {"n": 2}])
+        assert ds[1]["n"] == 2
+        del ds
+        assert len(os.listdir("/proc/self/fd")) == len(before)
+    finally:
+        gc.enable()

@@ -9,7 +9,7 @@ import os
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -93,7 +93,8 @@ class Fetcher:
     def locator(self) -> Locator:
         """What finds rows, and keeps opened record batches at hand."""
         if self._locator is None:
-            self._locator = Locator(self.table_row, self.open_table, self.open_batch, self.want_batches, _KEPT_BODIES)
+            table, batch = _unheld(self.open_table), _unheld(self.open_batch)
+            self._locator = Locator(self.table_row, table, batch, _unheld(self.want_batches), _KEPT_BODIES)
         return self._locator
 
     def locate(self, rows: NDArray[np.int64]) -> Located:
@@ -381,6 +382,18 @@ class Fetcher:
 
     def _shard_path(self, row: int) -> str:
         return self._index.shard(self._index.batch(self._index.batch_of(row)).shard).path
+
+
+def _unheld(method: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return what calls a method and doesn't keep its object: that is gone with its last user, and not some day."""
+    known = weakref.WeakMethod(method)
+
+    def call(given: Any) -> Any:
+        found = known()
+        assert found is not None
+        return found(given)
+
+    return call
 
 
 def _outcome(located: Located) -> tuple[NDArray[np.int32], NDArray[np.int64]]:

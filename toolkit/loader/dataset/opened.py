@@ -31,7 +31,6 @@ class Stored(Protocol):
     """Rows that views select from: one split, or several joined to one.
 
     Attributes:
-        parts: The splits it is made of.
         split: Name of the split, or of all.
         rows: Number of rows.
         schema: Arrow schema of the shards, by the names that columns have here.
@@ -41,7 +40,6 @@ class Stored(Protocol):
         fetcher: Checked reads by row.
     """
 
-    parts: tuple[Opened, ...]
     split: str
     rows: int
     schema: pa.Schema
@@ -49,6 +47,10 @@ class Stored(Protocol):
     columns: tuple[Column, ...]
     derived: tuple[Derived, ...]
     fetcher: Fetcher
+
+    @property
+    def parts(self) -> tuple[Opened, ...]:
+        """The splits it is made of."""
 
     @property
     def key(self) -> str | None:
@@ -135,6 +137,11 @@ class Opened:
         """Return the same split, with columns called otherwise: from the name they have here to the new one."""
         return self.named(self.names.renamed(renames))
 
+    @property
+    def parts(self) -> tuple[Opened, ...]:
+        """Itself. Made each time: what holds itself isn't gone with its last user."""
+        return (self,)
+
     def with_key(self, name: str) -> Self:
         """Return the same split, with a column that gives the keys."""
         return self.named(self.names.with_key(name))
@@ -158,4 +165,3 @@ class Opened:
         files = OneSplitFiles(store, self.index, self.roots, columns=len(referred), unhashed=UNHASHED in requires)
         self.references = References(referred, self.columns, files) if referred else None
         self.fetcher = Fetcher(store, self.index, self.schema, self.shape, verify, self.key, self.references)
-        self.parts: tuple[Opened, ...] = (self,)

@@ -265,6 +265,7 @@ class Session:
                 with contextlib.suppress(StorageError):
                     self._journal.discard_if_empty()
         finally:
+            self._running = None  # it holds the session: what was packed in memory would stay until somebody collects
             self._stack.close()
 
     @property
