@@ -367,3 +367,11 @@ def test_other_tools_see_structs(
     assert value.keys() == {"root", "path", "offset", "length", "name", "crc32c"}
     assert (value["root"], value["length"]) == ("source", len(toolkit.open(dataset, split="train")[0]["image"]))
     assert found.features["label"].names == ["cat", "dog"]
+
+
+def test_a_reference_without_a_length_is_a_finding(dataset: Path, tmp_path: Path, root: Path) -> None:
+    refer(dataset, tmp_path / "ref", root, change=lambda row, v: {**v, "length": None} if row == 1 else v)
+    for full in (False, True):
+        found = verify(tmp_path / "ref", full=full).findings
+        assert [one.row for one in found] == [1] * len(found)
+        assert "contradict each other" in found[0].message

@@ -17,7 +17,7 @@ from sources import tars
 
 import toolkit
 from toolkit import slot
-from toolkit.errors import RejectsError, SampleError, SourceError, ToolkitError
+from toolkit.errors import ChangedFileError, RejectsError, SampleError, SourceError, ToolkitError
 from toolkit.storage.memory import MemoryStore
 
 
@@ -229,3 +229,30 @@ def test_records_are_gone_with_their_last_user() -> None:
         assert len(os.listdir("/proc/self/fd")) == len(before)
     finally:
         gc.enable()
+
+
+def test_what_nobody_shall_look_at_is_delivered(tmp_path: Path) -> None:
+    """With verify_images off a pack rejects nothing, and so reading what stays refuses nothing."""
+    photos = make_folder(tmp_path / "photos", {"cat": 2})
+    (photos / "cat/x.jpg").write_bytes(b"no picture")
+    toolkit.pack(photos, tmp_path / "packed", verify_images="off")
+    toolkit.index(photos, tmp_path / "index", verify_images="off", trust="stat")
+    packed, index = (toolkit.open(tmp_path / name) for name in ("packed", "index"))
+    at_once = toolkit.open(photos, verify_images="off")
+    both = toolkit.concat([index, toolkit.open(photos)])
+    assert [*packed] == [*at_once] == [*index] == [both[i] for i in range(3)]
+    assert [b["image"] for b in index.loader(batch_size=3, shuffle="none")] == [[one["image"] for one in packed]]
+    with pytest.raises(SampleError, match="would have rejected"):
+        both[5]
+    assert not toolkit.verify(tmp_path / "index", against=photos).findings
+    make_folder(tmp_path / "more", {"cow": 2})
+    toolkit.index(tmp_path / "more", tmp_path / "index", trust="stat", on_existing="append", extend_classes=True)
+    assert toolkit.open(tmp_path / "index")[2] == packed[2]
+
+
+def test_an_error_about_a_file_says_what_can_be_done(tmp_path: Path) -> None:
+    photos = make_folder(tmp_path / "photos", {"cat": 1})
+    ds = toolkit.open(photos)
+    os.utime(photos / "cat/0000.jpg", ns=(5, 5))
+    with pytest.raises(ChangedFileError, match=r"as it was, or open the source anew$"):
+        ds[0]

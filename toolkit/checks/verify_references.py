@@ -94,7 +94,7 @@ class ReferenceChecks:
         lengths = np.zeros(records.num_rows, np.int64)
         for name in self.columns:
             column = records.column(name)
-            lengths += np.where(valid_rows(column), column.field("length").to_numpy(zero_copy_only=False), 0)
+            lengths += np.where(valid_rows(column), column.field("length").fill_null(0).to_numpy(), 0)
         start = 0
         while start < records.num_rows:
             held = np.cumsum(np.clip(lengths[start : start + _PIECE_ROWS], 0, _PIECE_BYTES))

@@ -11,7 +11,16 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-__all__ = ["REFERENCES", "REFERENCE_TYPE", "ROOT_NAMES", "UNHASHED", "is_reference", "path_fault", "root_names"]
+__all__ = [
+    "REFERENCES",
+    "REFERENCE_TYPE",
+    "ROOT_NAMES",
+    "UNHASHED",
+    "UNSEEN",
+    "is_reference",
+    "path_fault",
+    "root_names",
+]
 
 REFERENCES = "references"
 """What a manifest requires when a column holds references."""
@@ -21,6 +30,9 @@ UNHASHED = "unhashed"
 
 ROOT_NAMES = "roots"
 """The option of a manifest that has the names of all roots that its references have."""
+
+UNSEEN = "verify_images"
+"""The option of a manifest that is "off" where values without sums need not begin as what they are called."""
 
 REFERENCE_TYPE = pa.struct(
     [

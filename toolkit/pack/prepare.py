@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from toolkit.errors import NotFoundError, UsageError
 from toolkit.format.contract import columns_fault, schema_fault
-from toolkit.format.references import REFERENCES, ROOT_NAMES, UNHASHED
+from toolkit.format.references import REFERENCES, ROOT_NAMES, UNHASHED, UNSEEN
 from toolkit.format.schema import Column, Derived, arrow_schema, derived_of
 from toolkit.format.tables import encode_label_table, sha256
 from toolkit.pack.append import Base
@@ -29,6 +29,7 @@ from toolkit.pack.versions import versions
 from toolkit.sources.base import Source, Survey
 from toolkit.sources.make import make_source
 from toolkit.sources.names import printable
+from toolkit.sources.options import VerifyImages
 from toolkit.storage.places import real_path
 
 __all__ = [
@@ -118,6 +119,10 @@ def prepare(
     options = shaping_options(job, survey, kind)
     if roots is not None:
         options[ROOT_NAMES] = root_names(base, roots)
+    before = {} if base is None else base.manifest.options
+    off = VerifyImages.OFF.value
+    if job.in_place is Trust.STAT and off in (job.verify_images.value, before.get(UNSEEN)):
+        options[UNSEEN] = off  # whoever reads values first asks no more of them
     return Prepared(
         base=base,
         rows=rows,

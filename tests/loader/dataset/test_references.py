@@ -477,6 +477,10 @@ HOSTILE: dict[str, dict[str, Any]] = {
     "no sums": {"crc32c": None},
     "few sums": {"crc32c": b""},
     "many sums": {"crc32c": b"12345678"},
+    "no path": {"path": None},
+    "no length": {"length": None},
+    "no offset": {"offset": None},
+    "root": {"root": "\x1b[2J"},
 }
 
 
@@ -488,6 +492,7 @@ def test_a_reference_that_can_not_be_is_not_followed(fresh: Refer, tmp_path: Pat
         with pytest.raises(CorruptShardError, match=r"can't be followed|ends before") as caught:
             read()
         assert caught.value.row == 7
+        assert str(caught.value).isprintable()
     with ds.loader(batch_size=16, on_error="skip") as loader:
         list(loader)
         assert loader.stats()["skipped"] == 1

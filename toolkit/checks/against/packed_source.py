@@ -32,7 +32,9 @@ _WORDS = {"map": "mapping", "kind": "kinds"}
 _FIELDS = "fields"
 """Column -> field, as kinds that read tables say it, however it was asked for."""
 
-_NOT_SHAPING = frozenset({"classes_given", "shard_bytes", "key_conflict", "source_kind", "shuffle_seed"})
+_NOT_SHAPING = frozenset(
+    {"classes_given", "shard_bytes", "key_conflict", "source_kind", "shuffle_seed", "verify_images"}
+)
 """What manifests have among the options that decides nothing of a sample: its class names are given in any case."""
 
 

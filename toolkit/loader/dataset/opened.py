@@ -15,7 +15,7 @@ from toolkit.format.index import ShardIndex
 from toolkit.format.layout import batch_shape
 from toolkit.format.pin import MANIFESTS, Version, resolve
 from toolkit.format.reader import Verify
-from toolkit.format.references import UNHASHED
+from toolkit.format.references import UNHASHED, UNSEEN
 from toolkit.format.schema import Column, Derived, reference_columns
 from toolkit.loader.dataset.fetch import Fetcher
 from toolkit.loader.dataset.naming import Names
@@ -160,8 +160,15 @@ class Opened:
 
     def _read_with(self, verify: Verify) -> None:
         self._verify = verify
-        store, requires = self.version.store, self.version.manifest.requires
+        store, manifest = self.version.store, self.version.manifest
         referred = reference_columns(self.columns, self.schema)
-        files = OneSplitFiles(store, self.index, self.roots, columns=len(referred), unhashed=UNHASHED in requires)
+        files = OneSplitFiles(
+            store,
+            self.index,
+            self.roots,
+            columns=len(referred),
+            unhashed=UNHASHED in manifest.requires,
+            looks=manifest.options.get(UNSEEN) != "off",
+        )
         self.references = References(referred, self.columns, files) if referred else None
         self.fetcher = Fetcher(store, self.index, self.schema, self.shape, verify, self.key, self.references)

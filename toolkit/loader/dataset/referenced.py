@@ -179,6 +179,9 @@ class References:
         lengths = np.empty(len(located.rows), np.int64)
         _, statuses, chunks = values.take_fixed(self._leaf(leaf, "length"), located, lengths.view(np.uint8))
         statuses[(statuses == READ_OK) & (lengths < 0)] = RANGE_PLACE
+        starts = np.empty(len(lengths), np.int64)
+        _, beside, _ = values.take_fixed(self._leaf(leaf, "offset"), located, starts.view(np.uint8))
+        statuses[(statuses == READ_NULL) & (beside != READ_NULL)] = RANGE_PLACE
         large = np.flatnonzero((statuses == READ_OK) & (lengths > _LARGE))
         if len(large):
             some = Located(located.rows[large], located.inner[large], [located.bodies[i] for i in large.tolist()])
@@ -253,9 +256,11 @@ class References:
             what = _FAILURES[status]
         if chunk >= 0:
             what += f" (bytes {chunk * CHUNK_BYTES} to {(chunk + 1) * CHUNK_BYTES} of the value have another CRC32C)"
+        again = "or open the source anew"
+        if not place.dataset.startswith("memory://"):
+            again = "say where its root is now (roots=), or index the source again"
         return ChangedFileError(
-            f"{file!r} isn't the file that was indexed as {where}: {what}. Put it back as it was, say where its root "
-            "is now (roots=), or index the source again",
+            f"{file!r} isn't the file that was indexed as {where}: {what}. Put it back as it was, {again}",
             file=file,
             shard=place.shard,
             row=place.row,
@@ -291,6 +296,10 @@ class References:
             if failed:
                 worse = of > READ_NULL
                 statuses[worse], chunks[worse] = of[worse], at[worse]
+        (_, no_offset, _), (_, no_length, _), _, (_, no_path, _), _ = outcomes
+        some = (no_offset == READ_NULL) | (no_length == READ_NULL) | (no_path == READ_NULL)
+        all_of = (no_offset == READ_NULL) & (no_length == READ_NULL) & (no_path == READ_NULL)
+        statuses[some & ~all_of & (statuses == READ_OK)] = RANGE_PLACE
         bare = [i for i in range(n) if sums[i] is None and paths[i] is not None] if None in sums else []
         sizes, mtimes_ns = self._stats(leaf, located.rows, bare) if bare else (None, None)
         folders = self.files.folders(located.rows, roots)
@@ -318,6 +327,8 @@ class References:
         from toolkit.sources.options import VerifyImages  # late: few need it
         from toolkit.sources.payloads import check_payload
 
+        if not self.files.looks(row):
+            return
         medium = self._media[self._names[leaf]]
         try:
             if medium is not None:

@@ -111,9 +111,11 @@ class Samples:
                 raise self._fetcher.corrupt(row, self._leaves[column], status, chunk)
         for file in self._files:
             root, path, offset, length, sums = map(sample.pop, file.fields)
-            if path is None or offset is None or length is None:
+            if path is None and offset is None and length is None:
                 continue
-            value = file.references.value(self._fetcher, file.leaf, row, (root, path, offset, length, sums))
+            value = None
+            if path is not None and offset is not None and length is not None:
+                value = file.references.value(self._fetcher, file.leaf, row, (root, path, offset, length, sums))
             if value is None:
                 value = file.read(file.name, self._fetcher.locate(np.array([row], np.int64)))
             sample[file.name] = value

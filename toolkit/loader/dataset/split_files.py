@@ -11,11 +11,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from toolkit.errors import UsageError
-from toolkit.escapes import short
 from toolkit.format.index import ShardIndex
 from toolkit.format.unhashed import FileStats
 from toolkit.storage.roots import Roots
+from toolkit.storage.roots_file import ROOT_NAME
 from toolkit.storage.store import Store
 
 __all__ = ["JoinedSplitFiles", "OneSplitFiles", "SplitFiles"]
@@ -28,7 +27,7 @@ class SplitFiles(Protocol):
     """What a reader of references asks about rows of a split, or of several joined ones. Safe from any thread."""
 
     def folders(self, rows: NDArray[np.int64], roots: Sequence[bytes | None]) -> NDArray[np.int32]:
-        """Return a descriptor of each row's root, -1 where it has none.
+        """Return a descriptor of each row's root, -1 where it has none that can be.
 
         Raises:
             UsageError, NotFoundError: A root may not be followed, or isn't there; the message says how to name it.
@@ -47,6 +46,9 @@ class SplitFiles(Protocol):
     def stat(self, column: int, row: int) -> tuple[int, int] | None:
         """Return the same of one row. Raises as stats()."""
 
+    def looks(self, row: int) -> bool:
+        """Tell whether a value without sums must begin as a pack would have it."""
+
     def path(self, row: int, root: str, path: str) -> str:
         """Say where a file of a row's root lies, for messages."""
 
@@ -58,13 +60,16 @@ class OneSplitFiles:
         roots: Where the folders are.
     """
 
-    def __init__(self, store: Store, index: ShardIndex, roots: Roots, *, columns: int, unhashed: bool) -> None:
-        """There are so many columns of references; `unhashed`: their values may have no sums."""
+    def __init__(
+        self, store: Store, index: ShardIndex, roots: Roots, *, columns: int, unhashed: bool, looks: bool = True
+    ) -> None:
+        """There are so many columns of references; `unhashed`: their values may have no sums; `looks`: as looks()."""
         self.roots = roots
         self._store = store
         self._index = index
         self._columns = columns
         self._unhashed = unhashed
+        self._looks = looks
         self._stats: OrderedDict[int, FileStats] = OrderedDict()
         self._starts: dict[int, NDArray[np.int64]] = {}
         # As lists, for one row at a time.
@@ -73,12 +78,12 @@ class OneSplitFiles:
 
     def folders(self, rows: NDArray[np.int64], roots: Sequence[bytes | None]) -> NDArray[np.int32]:
         """Return a descriptor of each row's root."""
-        known = {name: -1 if name is None else self.roots.descriptor(_named(name)) for name in set(roots)}
+        known = {name: _descriptor(self.roots, name) for name in set(roots)}
         return np.fromiter(map(known.__getitem__, roots), np.int32, len(roots))
 
     def folder(self, row: int, root: bytes) -> int:
         """Return a descriptor of one row's root."""
-        return self.roots.descriptor(_named(root))
+        return _descriptor(self.roots, root)
 
     def stats(self, column: int, rows: NDArray[np.int64]) -> NDArray[np.int64] | None:
         """Return sizes and times; one that can't be is never that of a file."""
@@ -107,6 +112,10 @@ class OneSplitFiles:
         shard = int(starts.searchsorted(inner, side="right")) - 1
         size, mtime_ns = self._open(self._first_shard[number] + shard).one(inner - int(starts[shard]), column)
         return (size if size >= 0 else _NO_FILE), mtime_ns
+
+    def looks(self, row: int) -> bool:
+        """Tell whether a value without sums must begin as a pack would have it."""
+        return self._looks
 
     def path(self, row: int, root: str, path: str) -> str:
         """Say where a file of a root lies, for messages."""
@@ -171,6 +180,10 @@ class JoinedSplitFiles:
         owner = int(np.searchsorted(self._starts, row, side="right")) - 1
         return self._parts[owner].stat(column, row - int(self._starts[owner]))
 
+    def looks(self, row: int) -> bool:
+        """Tell whether a value without sums must begin as a pack would have it."""
+        return self._parts[int(np.searchsorted(self._starts, row, side="right")) - 1].looks(row)
+
     def path(self, row: int, root: str, path: str) -> str:
         """Say where a file of a row's root lies, for messages."""
         owner = int(np.searchsorted(self._starts, row, side="right")) - 1
@@ -185,8 +198,6 @@ class JoinedSplitFiles:
             ask(self._parts[owner], rows[here] - int(self._starts[owner]), here)
 
 
-def _named(name: bytes) -> str:
-    try:
-        return name.decode()
-    except UnicodeDecodeError as error:
-        raise UsageError(f"a root is called {short(name, 80, quoted=True)}, which is no text") from error
+def _descriptor(roots: Roots, name: bytes | None) -> int:
+    text = "" if name is None else name.decode("ascii", "replace")
+    return -1 if ROOT_NAME.fullmatch(text) is None else roots.descriptor(text)
