@@ -16,11 +16,20 @@ ctypedef fused offset_t:
 cdef enum:
     LANES = 32  # bytes of a stripe
 
-cdef uint64_t P1 = 0x9E3779B185EBCA87ULL
-cdef uint64_t P2 = 0xC2B2AE3D27D4EB4FULL
-cdef uint64_t P3 = 0x165667B19E3779F9ULL
-cdef uint64_t P4 = 0x85EBCA77C2B2AE63ULL
-cdef uint64_t P5 = 0x27D4EB2F165667C5ULL
+# Of C: a variable of Cython's is read from memory each time.
+cdef extern from *:
+    """
+    #define TK_P1 0x9E3779B185EBCA87ULL
+    #define TK_P2 0xC2B2AE3D27D4EB4FULL
+    #define TK_P3 0x165667B19E3779F9ULL
+    #define TK_P4 0x85EBCA77C2B2AE63ULL
+    #define TK_P5 0x27D4EB2F165667C5ULL
+    """
+    const uint64_t P1 "TK_P1"
+    const uint64_t P2 "TK_P2"
+    const uint64_t P3 "TK_P3"
+    const uint64_t P4 "TK_P4"
+    const uint64_t P5 "TK_P5"
 
 
 cdef inline uint64_t _turned(uint64_t value, int bits) noexcept nogil:
@@ -77,26 +86,40 @@ def hash_values(
     const offset_t[::1] offsets not None, const uint8_t[::1] data not None, uint64_t seed, uint64_t[::1] out not None
 ):
     """Write to out[i] the hash of data[offsets[i]:offsets[i + 1]]; offsets are int32 or int64, one more than out."""
-    cdef int64_t count = out.shape[0], size = data.shape[0], i
+    cdef int64_t count = out.shape[0], size = data.shape[0], i = 0, start, end
     cdef const uint8_t *begin = &data[0] if size else NULL
+    cdef const offset_t *ends
+    cdef uint64_t *hashes
     cdef uint8_t nothing = 0
     if offsets.shape[0] != count + 1:
         raise ValueError(f"{offsets.shape[0]} offsets for {count} values")
+    if count == 0:
+        return
     if begin == NULL:
         begin = &nothing
-    for i in range(count):
-        if offsets[i] < 0 or offsets[i + 1] < offsets[i] or offsets[i + 1] > size:
-            raise ValueError(f"offsets {offsets[i]} and {offsets[i + 1]} of {size} bytes")
+    ends, hashes = &offsets[0], &out[0]
     with nogil:
-        for i in range(count):
-            out[i] = _xxh64(begin + offsets[i], offsets[i + 1] - offsets[i], seed)
+        end = ends[0]
+        while i < count:
+            start, end = end, ends[i + 1]
+            if start < 0 or end < start or end > size:
+                break
+            hashes[i] = _xxh64(begin + start, end - start, seed)
+            i += 1
+    if i < count:
+        raise ValueError(f"offsets {offsets[i]} and {offsets[i + 1]} of {size} bytes")
 
 
 def hash_numbers(const int64_t[::1] values not None, uint64_t seed, uint64_t[::1] out not None):
     """Write to out[i] the hash of the eight bytes of values[i], the lowest first."""
     cdef int64_t count = values.shape[0], i
+    cdef const int64_t *numbers
+    cdef uint64_t *hashes
     if out.shape[0] != count:
         raise ValueError(f"out has {out.shape[0]} places for {count} values")
+    if count == 0:
+        return
+    numbers, hashes = &values[0], &out[0]
     with nogil:
         for i in range(count):
-            out[i] = _xxh64(<const uint8_t *>&values[i], 8, seed)
+            hashes[i] = _xxh64(<const uint8_t *>&numbers[i], 8, seed)
