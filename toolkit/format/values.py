@@ -147,8 +147,11 @@ def _check_count(child: Layout, items: int) -> None:
 
 def _check_text(array: pa.Array, data: pa.Buffer) -> None:
     """Raise DamagedValueError where a value isn't UTF-8: pyarrow would hand out what is no text, or fail later."""
+    if np.frombuffer(data, np.uint8).max(initial=0) < 0x80:
+        return
     try:
-        if str(data, "utf-8").isascii() or not _cuts_a_character(array, data):
+        str(data, "utf-8")
+        if not _cuts_a_character(array, data):
             return
     except UnicodeDecodeError:
         pass

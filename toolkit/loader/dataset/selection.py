@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 __all__ = ["Bits", "Chained", "Joined", "Listed", "Repeated", "Selection", "Span"]
 
 _BLOCK_BITS = 64
-_BITS_OF_BYTE = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).sum(axis=1, dtype=np.uint8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +95,7 @@ class Bits(Selection):
         """Return the selection of the rows whose bit is set, in bytes, least significant first."""
         blocks = np.zeros((-(-len(bits) * 8 // _BLOCK_BITS), _BLOCK_BITS // 8), np.uint8)
         blocks.reshape(-1)[: len(bits)] = bits
-        counts = _BITS_OF_BYTE[blocks].sum(axis=1, dtype=np.int64)
+        counts = _bits_set(blocks.reshape(-1).view(np.uint64))
         return cls(int(counts.sum()), blocks, np.cumsum(counts) - counts)
 
     def rows(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -161,3 +160,13 @@ class Chained(Selection):
     def rows(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the row at each position."""
         return self.outer.rows(self.inner.rows(positions))
+
+
+def _bits_set(words: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Return how many bits of each word are set: in pairs of bits, in fours, in bytes, and of all bytes together."""
+    pairs = words - (words >> np.uint64(1) & np.uint64(0x5555555555555555))
+    low = np.uint64(0x3333333333333333)
+    fours = (pairs & low) + (pairs >> np.uint64(2) & low)
+    each = fours + (fours >> np.uint64(4)) & np.uint64(0x0F0F0F0F0F0F0F0F)
+    counts: NDArray[np.int64] = (each * np.uint64(0x0101010101010101) >> np.uint64(56)).astype(np.int64)
+    return counts
