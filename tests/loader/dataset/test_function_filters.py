@@ -34,6 +34,7 @@ CALLS = Calls()
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(tables, "_MOST_READ", 1)  # few rows are read by the batches that hold them
+    monkeypatch.setattr(tables, "RUN_ROWS", 1)  # record batches are read in several runs, of eight rows each
     CALLS.clear()
     return tmp_path / "cache"
 
@@ -121,10 +122,12 @@ def test_media_come_as_samples_have_them(packed: Path) -> None:
         lambda n: np.arange(n) % 2 == 0,
         lambda n: [i % 2 == 0 for i in range(n)],
         lambda n: pa.array([i % 2 == 0 or None for i in range(n)]),
+        lambda n: pa.array([i % 2 == 0 or None for i in range(-11, n)])[11:],
         lambda n: pa.chunked_array([[i % 2 == 0 for i in range(n)]]),
+        lambda n: pa.chunked_array([[i % 2 == 0 or None for i in range(n)][part] for part in (slice(5), slice(5, n))]),
         lambda n: pl.Series([i % 2 == 0 for i in range(n)]),
     ],
-    ids=["numpy", "list", "arrow", "chunked", "polars"],
+    ids=["numpy", "list", "arrow", "slice", "chunked", "chunks", "polars"],
 )
 def test_batched_answers_may_be_of_many_kinds(ds: toolkit.Dataset, answer: Callable[[int], Any]) -> None:
     assert ds.filter(lambda batch: answer(len(batch)), ["text"], batched=True).keys() == ds[::2].keys()

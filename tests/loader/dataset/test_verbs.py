@@ -71,6 +71,7 @@ def ds(tmp_path_factory: pytest.TempPathFactory) -> toolkit.Dataset:
 def _as_if_many(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     """Let few rows be read by the batches that hold them, as of a large dataset."""
     monkeypatch.setattr(tables, "_MOST_READ", 1)
+    monkeypatch.setattr(tables, "RUN_ROWS", 1)  # record batches are read in several runs, of eight rows each
 
 
 def viewed(ds: toolkit.Dataset, steps: list[tuple[Any, ...]]) -> tuple[toolkit.Dataset, list[int]]:

@@ -13,19 +13,16 @@ from toolkit.errors import SampleError, UsageError
 from toolkit.escapes import listed, short
 from toolkit.format.schema import KEY
 from toolkit.format.values import python_values
-from toolkit.loader.dataset.opened import Opened, Stored
+from toolkit.loader.dataset.opened import Stored
 from toolkit.loader.dataset.samples import Samples
-from toolkit.loader.dataset.tables import held_by, in_threads, read_table, wanted
+from toolkit.loader.dataset.tables import RUN_ROWS, Run, held_by, in_threads, read_table, wanted
 
 __all__ = ["kept_by"]
 
-_PIECE_ROWS = 1 << 16
 _PIECE_BYTES = 64 << 20
 _MEDIA_AT_ONCE = 64
-_READ_AHEAD = 8  # record batches
+_READ_AHEAD = 8  # runs
 _SHOWN = 80  # characters of a value that an error shows
-
-_Piece = tuple[NDArray[np.int64], pa.RecordBatch]
 
 
 def kept_by(
@@ -50,14 +47,16 @@ def kept_by(
         for done, (row, sample) in enumerate(_media_samples(stored, columns, every)):
             kept[done] = _asked(stored, function, sample, row, columns)
     else:
-        for numbers, piece in _pieces(stored, columns, apart):
-            here = kept[done : done + len(numbers)]
+        for piece in _pieces(stored, columns, apart):
+            end = done + len(piece)
+            here = kept[done:end]
+            numbers = range(done, end) if apart is None else apart[done:end]
             if batched:
-                here[:] = _asked_of_many(stored, function, piece, numbers, columns)
+                here[:] = _asked_of_many(stored, function, piece, int(numbers[0]), columns)
             else:
                 for place, sample in enumerate(_samples(piece)):
                     here[place] = _asked(stored, function, sample, int(numbers[place]), columns)
-            done += len(numbers)
+            done = end
     return kept if rows is None or apart is None else kept[np.searchsorted(apart, rows)]
 
 
@@ -80,44 +79,35 @@ def _media_samples(stored: Stored, columns: Sequence[str], rows: Sequence[int]) 
         yield row, {name: sample[name] for name in columns}
 
 
-def _pieces(stored: Stored, columns: Sequence[str], apart: NDArray[np.int64] | None) -> Iterator[_Piece]:
-    """Yield rows in their order, a good many at a time, with their columns."""
+def _pieces(stored: Stored, columns: Sequence[str], apart: NDArray[np.int64] | None) -> Iterator[pa.RecordBatch]:
+    """Yield columns of rows in their order, a good many at a time."""
     if any(held_by(stored, name) is not None for name in columns):
         every = np.arange(stored.rows, dtype=np.int64) if apart is None else apart
         for start in range(0, len(every), _MEDIA_AT_ONCE):
-            few = every[start : start + _MEDIA_AT_ONCE]
-            yield few, _joined([read_table(stored, columns, few)])
+            yield _joined([read_table(stored, columns, every[start : start + _MEDIA_AT_ONCE])])
         return
-    rows: list[NDArray[np.int64]] = []
     tables: list[pa.Table] = []
-    held = 0
-    batches = wanted(stored, apart).batches
-    for begin in range(0, len(batches), _READ_AHEAD):
-        window = batches[begin : begin + _READ_AHEAD]
-        for numbers, table in in_threads(lambda batch: _of_batch(batch, columns, apart), window):
-            rows.append(numbers)
-            tables.append(table)
-            held += table.nbytes
-            if sum(map(len, rows)) >= _PIECE_ROWS or held >= _PIECE_BYTES:
-                yield np.concatenate(rows), _joined(tables)
-                rows, tables, held = [], [], 0
-    if sum(map(len, rows)):
-        yield np.concatenate(rows), _joined(tables)
+    rows = held = 0
+    for table in in_threads(lambda run: _of_run(run, columns, apart), wanted(stored, apart).runs(), _READ_AHEAD):
+        tables.append(table)
+        rows += len(table)
+        held += table.nbytes
+        if rows and (rows >= RUN_ROWS or held >= _PIECE_BYTES):
+            yield _joined(tables)
+            tables, rows, held = [], 0, 0
+    if rows:
+        yield _joined(tables)
 
 
-def _of_batch(
-    batch: tuple[Opened, int, int], columns: Sequence[str], apart: NDArray[np.int64] | None
-) -> tuple[NDArray[np.int64], pa.Table]:
-    """Return those of a record batch's rows that are asked for, and their columns."""
-    part, number, start = batch
-    count = part.index.batch(number).rows
-    numbers = np.arange(start, start + count, dtype=np.int64)
-    if apart is not None:
-        numbers = apart[np.searchsorted(apart, start) : np.searchsorted(apart, start + count)]
+def _of_run(run: Run, columns: Sequence[str], apart: NDArray[np.int64] | None) -> pa.Table:
+    """Return columns of those of a run's rows that are asked for."""
+    if apart is None:
+        return pa.Table.from_arrays([run.array(column) for column in columns], names=list(columns))
+    numbers = apart[np.searchsorted(apart, run.row) : np.searchsorted(apart, run.row + run.count)]
     if not len(numbers):
-        return numbers, pa.table({column: pa.array([], part.schema.field(column).type) for column in columns})
-    table = pa.Table.from_arrays([part.fetcher.array(column, number) for column in columns], names=list(columns))
-    return numbers, table if len(numbers) == count else table.take(pa.array(numbers - start))
+        return pa.table({column: pa.array([], run.part.schema.field(column).type) for column in columns})
+    table = pa.Table.from_arrays([run.array(column) for column in columns], names=list(columns))
+    return table if len(numbers) == run.count else table.take(pa.array(numbers - run.row))
 
 
 def _joined(tables: Sequence[pa.Table]) -> pa.RecordBatch:
@@ -144,25 +134,37 @@ def _asked(
 
 
 def _asked_of_many(
-    stored: Stored,
-    function: Callable[[Any], Any],
-    piece: pa.RecordBatch,
-    rows: NDArray[np.int64],
-    columns: Sequence[str],
+    stored: Stored, function: Callable[[Any], Any], piece: pa.RecordBatch, first: int, columns: Sequence[str]
 ) -> NDArray[np.bool_]:
+    rows = len(piece)
     try:
         answer = function(piece)
     except Exception as error:
-        raise _raised(stored, function, error, int(rows[0]), columns, len(rows)) from error
+        raise _raised(stored, function, error, first, columns, rows) from error
     if isinstance(answer, (pa.Array, pa.ChunkedArray)) and pa.types.is_boolean(answer.type):
-        answer = answer.fill_null(False).to_numpy(zero_copy_only=False)  # null isn't true, as in expressions
+        chunks = answer.chunks if isinstance(answer, pa.ChunkedArray) else [answer]
+        answer = np.concatenate([np.empty(0, np.bool_), *map(_mask, chunks)]) if len(chunks) != 1 else _mask(chunks[0])
     try:
         mask = np.asarray(answer)
     except Exception as error:  # whatever its class raises
-        raise _no_mask(function, answer, len(rows)) from error
-    if mask.dtype != np.bool_ or mask.shape != (len(rows),):
-        raise _no_mask(function, answer, len(rows))
+        raise _no_mask(function, answer, rows) from error
+    if mask.dtype != np.bool_ or mask.shape != (rows,):
+        raise _no_mask(function, answer, rows)
     return mask
+
+
+def _mask(answer: pa.Array) -> NDArray[np.bool_]:
+    """Return bools of Arrow as numpy has them; null isn't true, as in expressions."""
+    if answer.null_count:
+        answer = answer.fill_null(False)
+    held = answer.buffers()[1]
+    if held is None:
+        return np.zeros(len(answer), np.bool_)
+    first = answer.offset // 8
+    bits = np.unpackbits(
+        np.frombuffer(held, np.uint8)[first:], count=answer.offset - 8 * first + len(answer), bitorder="little"
+    )
+    return bits[answer.offset - 8 * first :].view(np.bool_)
 
 
 def _no_mask(function: Callable[[Any], Any], answer: object, rows: int) -> UsageError:

@@ -7,6 +7,7 @@ has the hashes from floor(2**64 * shares before it) on.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -22,8 +23,8 @@ from toolkit.errors import UsageError
 from toolkit.escapes import short
 from toolkit.format.schema import DIGEST, KEY
 from toolkit.loader.dataset.naming import check_known
-from toolkit.loader.dataset.opened import Opened, Stored
-from toolkit.loader.dataset.tables import held_by, in_threads, wanted
+from toolkit.loader.dataset.opened import Stored
+from toolkit.loader.dataset.tables import Run, held_by, in_threads, wanted
 
 __all__ = ["checked_shares", "dealt", "group_column", "shares_of_test"]
 
@@ -82,25 +83,29 @@ def dealt(
     if isinstance(seed, bool) or not isinstance(seed, int):
         raise UsageError(f"seed must be a whole number, got {short(seed, _SHOWN, quoted=True)}")
     key = xxhash.xxh64_intdigest(f"toolkit split 1:{seed}".encode())
+    bounds = [int(before * 2.0**64) for before in itertools.accumulate(shares[:-1])]
     plan = wanted(stored, rows)
-    hashes = in_threads(lambda batch: _hashed(batch[0], column, batch[1], key), plan.batches)
-    joined = np.concatenate([np.empty(0, np.uint64), *hashes])
-    parts = np.zeros(len(joined), np.int8)
-    before = 0.0
-    for share in shares[:-1]:
-        before += share
-        least = min(int(before * 2.0**64), 1 << 64)
-        if least < 1 << 64:
-            parts += joined >= np.uint64(least)
+    found = in_threads(lambda run: _parts(_hashed(run, column, key), bounds), plan.runs())
+    parts = np.concatenate([np.empty(0, np.int8), *found])
     return parts if plan.places is None else parts[plan.places]
 
 
-def _hashed(part: Opened, column: str, batch: int, seed: int) -> NDArray[np.uint64]:
-    """Return the hash of each row of a record batch; of a row without a value, that of its key."""
+def _parts(hashes: NDArray[np.uint64], bounds: Sequence[int]) -> NDArray[np.int8]:
+    """Return the number of each hash's part; each but the first begins at a bound."""
+    parts = np.zeros(len(hashes), np.int8)
+    for least in bounds:
+        if least < 1 << 64:
+            parts += hashes >= np.uint64(least)
+    return parts
+
+
+def _hashed(run: Run, column: str, seed: int) -> NDArray[np.uint64]:
+    """Return the hash of each row of a run; of a row without a value, that of its key."""
+    part = run.part
     dtype = part.schema.field(column).type
     if held_by(part, column) is not None or column == DIGEST:
         raise _no_groups(column, dtype)
-    values = part.fetcher.array(column, batch)
+    values = run.array(column)
     hashes = np.empty(len(values), np.uint64)
     missing = values.is_null(nan_is_null=True) if values.null_count or pa.types.is_floating(dtype) else None
     if dtype in _TEXTS:
@@ -111,7 +116,7 @@ def _hashed(part: Opened, column: str, batch: int, seed: int) -> NDArray[np.uint
         hash_numbers(_eight_bytes(column, values), seed, hashes)
     if missing is not None and pc.any(missing).as_py():
         alone = np.empty(len(values), np.uint64)
-        _hash_texts(part.fetcher.array(KEY, batch), seed, alone)
+        _hash_texts(run.array(KEY), seed, alone)
         hashes = np.where(missing.to_numpy(zero_copy_only=False), alone, hashes)
     return hashes
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -19,16 +20,33 @@ from toolkit.loader.dataset.opened import Opened, Stored
 from toolkit.pipelines.media import Held, held_medium
 from toolkit.processors import processors
 
-__all__ = ["Wanted", "held_by", "in_threads", "packed_form", "read_column", "read_table", "wanted"]
+__all__ = ["RUN_ROWS", "Run", "Wanted", "held_by", "in_threads", "packed_form", "read_column", "read_table", "wanted"]
 
 _MOST_OFFSET = (1 << 31) - 1  # what the offsets of a plain text or list column reach
 _MOST_READ = 16  # rows of a split for each one asked for, up to which all are read
 _FILES_AT_ONCE = 1024
 _FILE_BYTES_AT_ONCE = 256 << 20
 _SLICE_ROWS = 1 << 16
+RUN_ROWS = 1 << 16
+"""Rows of a run at least, where its record batch has as many: a column of numbers of them fits a processor's cache."""
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Rows [start, start + count) of record batch `batch` of a split; `row` is the first one among all splits' rows."""
+
+    part: Opened
+    batch: int
+    row: int
+    start: int
+    count: int
+
+    def array(self, column: str) -> pa.Array:
+        """Return a column of the rows. Raises CorruptShardError."""
+        return self.part.fetcher.array(column, self.batch, self.start, self.count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,18 +66,42 @@ class Wanted:
         """Yield a column of each record batch. Raises CorruptShardError, CorruptTableError."""
         return in_threads(lambda batch: batch[0].fetcher.array(column, batch[1]), self.batches)
 
+    def runs(self) -> list[Run]:
+        """Return the rows of the record batches in pieces of RUN_ROWS to twice as many, a smaller batch in one."""
+        runs = []
+        for part, number, first in self.batches:
+            rows = part.index.batch(number).rows
+            # Whole bytes of bits: an array that begins within one has to be shifted.
+            step = -(-rows // max(1, rows // RUN_ROWS) // 8) * 8
+            for start in range(0, rows, step or 1):
+                runs.append(Run(part, number, first + start, start, min(step, rows - start)))
+        return runs
 
-def in_threads(function: Callable[[_Item], _Result], items: Sequence[_Item]) -> Iterator[_Result]:
+
+def in_threads(
+    function: Callable[[_Item], _Result], items: Sequence[_Item], ahead: int | None = None
+) -> Iterator[_Result]:
     """Yield what a function returns for each item, in order; they run at the same time, on as many threads as help.
 
-    What one raises is raised in its place, and those that haven't begun are left out.
+    What one raises is raised in its place, and those that haven't begun are left out. With `ahead`, no more than so
+    many results wait to be taken.
     """
     threads = min(processors(), len(items))
     if threads < 2:
         yield from map(function, items)
         return
     with ThreadPoolExecutor(threads, thread_name_prefix="toolkit-read") as pool:
-        yield from pool.map(function, items)
+        waiting: deque[Future[_Result]] = deque()
+        try:
+            for item in items:
+                waiting.append(pool.submit(function, item))
+                if ahead is not None and len(waiting) > ahead:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
 
 
 def wanted(stored: Stored, rows: NDArray[np.int64] | None) -> Wanted:
