@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolkit.loader.dataset.selection import Bits, Joined, Listed, Repeated, Selection, Span
+from toolkit.loader.dataset.selection import Bits, Joined, Listed, Repeated, Selection, Span, Spans, joined
 
 
 def listed(selection: Selection) -> list[int]:
@@ -54,9 +54,28 @@ def test_slices_of_slices_are_those_of_a_list(samples: int, slices: list[tuple[i
 def test_joined_and_repeated(parts: list[list[int]], times: int) -> None:
     sizes = np.array([len(part) for part in parts], np.int64)
     selections = tuple(Listed(len(part), np.array(part, np.int64)) for part in parts)
-    joined = Joined(int(sizes.sum()), selections, np.cumsum(sizes) - sizes, 10 * np.arange(len(parts), dtype=np.int64))
+    found = joined(selections, np.cumsum(sizes) - sizes, 10 * np.arange(len(parts), dtype=np.int64))
+    assert isinstance(found, Joined)
     expected = [row + 10 * number for number, part in enumerate(parts) for row in part]
-    assert listed(joined) == expected
-    repeated = joined.then(Repeated(joined.samples * times, max(joined.samples, 1)))
+    assert listed(found) == expected
+    repeated = found.then(Repeated(found.samples * times, max(found.samples, 1)))
     assert listed(repeated) == expected * times
     assert listed(pickle.loads(pickle.dumps(repeated))) == expected * times
+
+
+@settings(deadline=None)
+@given(st.lists(spans, min_size=1, max_size=5), st.integers(0, 20), st.data())
+def test_joined_spans_are_those_of_a_list(slices: list[tuple[int, int, int]], rows: int, data: st.DataObject) -> None:
+    parts, expected = [], []
+    for number, one in enumerate(slices):
+        # Whole ones, and one at the very start that skips rows, are where a short way may go wrong.
+        chosen = range(*slice(*one).indices(rows)) if data.draw(st.booleans()) else range(rows)
+        parts.append(Span(len(chosen), chosen.start, chosen.step))
+        expected += [row + rows * number for row in chosen]
+    sizes = np.array([part.samples for part in parts], np.int64)
+    found = joined(parts, np.cumsum(sizes) - sizes, rows * np.arange(len(parts), dtype=np.int64))
+    assert isinstance(found, Spans)
+    assert found.samples == len(expected)
+    assert listed(found) == expected
+    assert [found.row(position) for position in range(found.samples)] == expected
+    assert listed(pickle.loads(pickle.dumps(found))) == expected

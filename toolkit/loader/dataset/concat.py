@@ -9,7 +9,7 @@ from typing import TypeVar
 from toolkit.errors import UsageError
 from toolkit.loader.dataset.dataset import Dataset
 from toolkit.loader.dataset.joined import JoinedSplits, starts
-from toolkit.loader.dataset.selection import Joined
+from toolkit.loader.dataset.selection import joined
 from toolkit.loader.dataset.views import view_hash
 
 __all__ = ["concat"]
@@ -30,9 +30,9 @@ def concat(datasets: Sequence[_Dataset]) -> _Dataset:
         _check_alike(parts[0], part)
     all_stored = [part.stored for part in parts]
     sizes, rows = [len(part) for part in parts], [stored.rows for stored in all_stored]
-    selection = Joined(sum(sizes), tuple(part.selection for part in parts), starts(sizes), starts(rows))
-    joined = JoinedSplits([opened for stored in all_stored for opened in stored.parts])
-    return type(parts[0])(joined, parts[0].columns, selection, view_hash("concat", *(part.view for part in parts)))
+    selection = joined([part.selection for part in parts], starts(sizes), starts(rows))
+    splits = JoinedSplits([opened for stored in all_stored for opened in stored.parts])
+    return type(parts[0])(splits, parts[0].columns, selection, view_hash("concat", *(part.view for part in parts)))
 
 
 def _derived(dataset: Dataset) -> list[str]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Bits", "Chained", "Joined", "Listed", "Repeated", "Selection", "Span"]
+__all__ = ["Bits", "Chained", "Joined", "Listed", "Repeated", "Selection", "Span", "Spans", "joined"]
 
 _BLOCK_BITS = 64
 
@@ -144,10 +145,42 @@ class Joined(Selection):
         """Return the row at each position."""
         owners = np.searchsorted(self.starts, positions, side="right") - 1
         out = np.empty_like(positions)
-        for owner in np.unique(owners).tolist():
+        for owner in np.flatnonzero(np.bincount(owners)).tolist():
             here = owners == owner
             out[here] = self.parts[owner].rows(positions[here] - self.starts[owner]) + self.bases[owner]
         return out
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Spans(Selection):
+    """Spans one after the other: however many they are, rows are arithmetic.
+
+    Attributes:
+        starts: int64 (parts,): the first position of each.
+        offsets, steps: int64 (parts,): position p of part k is row p * steps[k] + offsets[k].
+    """
+
+    starts: NDArray[np.int64]
+    offsets: NDArray[np.int64]
+    steps: NDArray[np.int64]
+
+    def rows(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the row at each position."""
+        if not self.offsets.any() and (self.steps == 1).all():  # whole datasets
+            return positions.copy()
+        owners = np.searchsorted(self.starts, positions, side="right") - 1
+        rows: NDArray[np.int64] = positions * self.steps[owners] + self.offsets[owners]
+        return rows
+
+
+def joined(parts: Sequence[Selection], starts: NDArray[np.int64], bases: NDArray[np.int64]) -> Selection:
+    """Return selections one after the other: see Joined for what `starts` and `bases` are."""
+    samples = sum(part.samples for part in parts)
+    spans = [part for part in parts if isinstance(part, Span)]
+    if len(spans) < len(parts):
+        return Joined(samples, tuple(parts), starts, bases)
+    steps = np.array([span.step for span in spans], np.int64)
+    return Spans(samples, starts, bases + [span.start for span in spans] - starts * steps, steps)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from toolkit._native.order.mixed import permute_sources
 from toolkit.loader.order.mix import BLOCK_ROWS, MixPlan
+from toolkit.loader.order.order import Order, Shuffle, seed_key
 
 __all__ = ["MixedOrder", "Ordered", "Source"]
 
@@ -57,6 +59,9 @@ class MixedOrder:
     def __init__(self, sources: Sequence[Source], plan: MixPlan, name: str, samples: int | None = None) -> None:
         """`samples` is how many rows of a plan without end an epoch has."""
         self._sources = tuple(sources)
+        self._sizes = np.array([source.order.samples for source in self._sources], np.int64)
+        self._firsts = np.array([source.first for source in self._sources], np.int64)
+        self._keys = _keys(self._sources)
         self._plan = plan
         self._repeats = samples is not None
         self.samples = plan.rows if samples is None else samples
@@ -71,6 +76,8 @@ class MixedOrder:
     def rows(self, epoch: int, positions: _Rows) -> _Rows:
         """Return the row at each position of the epoch, of the rows of all sources one after the other."""
         stretches, places = np.divmod(positions, BLOCK_ROWS)
+        if len(positions) and stretches.min() == stretches.max():  # of most batches
+            return self._stretch(epoch, int(stretches[0]))[places]
         out = np.empty_like(positions)
         for stretch in np.unique(stretches).tolist():
             here = stretches == stretch
@@ -97,16 +104,29 @@ class MixedOrder:
 
     def _dealt(self, epoch: int, first: int, count: int) -> _Rows:
         dealt, numbers = self._plan.sources(epoch * self.samples + first if self._repeats else first, count)
-        sizes = np.array([source.order.samples for source in self._sources], np.int64)
-        epochs, places = np.divmod(numbers, sizes[dealt])
         out = np.empty(count, np.int64)
+        if self._keys is not None:
+            own = -1 if self._repeats else epoch
+            permute_sources(self._sizes, self._keys, self._firsts, own, dealt, numbers, out)
+            return out
+        epochs, places = np.divmod(numbers, self._sizes[dealt])
         by_source = np.argsort(dealt, kind="stable")
         ends = np.searchsorted(dealt[by_source], np.arange(len(self._sources) + 1))
         for number in np.unique(dealt).tolist():
             mine = by_source[ends[number] : ends[number + 1]]
             source = self._sources[number]
             # Numbers go up, so the epochs of one source come one after the other.
-            for own in np.unique(epochs[mine]).tolist():
-                at = mine[epochs[mine] == own]
-                out[at] = source.first + source.order.rows(own if self._repeats else epoch, places[at])
+            for begun in np.unique(epochs[mine]).tolist():
+                at = mine[epochs[mine] == begun]
+                out[at] = source.first + source.order.rows(begun if self._repeats else epoch, places[at])
         return out
+
+
+def _keys(sources: Sequence[Source]) -> NDArray[np.uint64] | None:
+    """Return the key of each source's order, for the native call; None where one isn't a full shuffle."""
+    keys = []
+    for source in sources:
+        if not isinstance(source.order, Order) or source.order.shuffle is not Shuffle.FULL:
+            return None
+        keys.append(seed_key(source.order.seed))
+    return np.array(keys, np.uint64)

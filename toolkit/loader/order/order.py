@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from toolkit._native.order.permute import permute
 from toolkit.pipelines.randomness import fold_all
 
-__all__ = ["BLOCK_SAMPLES", "ORDER_VERSION", "WINDOW_SAMPLES", "Order", "Shuffle", "order_key"]
+__all__ = ["BLOCK_SAMPLES", "ORDER_VERSION", "WINDOW_SAMPLES", "Order", "Shuffle", "order_key", "seed_key"]
 
 ORDER_VERSION = 1
 BLOCK_SAMPLES = 256
@@ -87,6 +87,11 @@ class Order:
 def order_key(seed: int, epoch: int, *parts: int) -> int:
     """Fold the order version, seed, epoch and `parts` into 64 bits: see toolkit.pipelines.randomness.fold_all."""
     return fold_all(ORDER_VERSION, seed, epoch, *parts)
+
+
+def seed_key(seed: int) -> int:
+    """Fold the order version and seed: order_key(seed, epoch, …) goes on from there."""
+    return fold_all(ORDER_VERSION, seed)
 
 
 def _permuted(samples: int, key: int, positions: NDArray[np.int64]) -> NDArray[np.int64]:
