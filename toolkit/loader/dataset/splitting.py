@@ -73,8 +73,8 @@ def group_column(call: str, by: object, schema: pa.Schema) -> str:
 
 def dealt(
     stored: Stored, rows: NDArray[np.int64] | None, column: str, shares: Sequence[float], seed: int
-) -> NDArray[np.int8]:
-    """Return the number of each row's part: int8; of all rows where `rows` is None.
+) -> NDArray[np.integer[Any]]:
+    """Return the number of each row's part; of all rows where `rows` is None.
 
     Raises:
         UsageError: The column has no values to group by, or the seed is none.
@@ -86,13 +86,13 @@ def dealt(
     bounds = [int(before * 2.0**64) for before in itertools.accumulate(shares[:-1])]
     plan = wanted(stored, rows)
     found = in_threads(lambda run: _parts(_hashed(run, column, key), bounds), plan.runs())
-    parts = np.concatenate([np.empty(0, np.int8), *found])
+    parts = np.concatenate([_parts(np.empty(0, np.uint64), bounds), *found])
     return parts if plan.places is None else parts[plan.places]
 
 
-def _parts(hashes: NDArray[np.uint64], bounds: Sequence[int]) -> NDArray[np.int8]:
+def _parts(hashes: NDArray[np.uint64], bounds: Sequence[int]) -> NDArray[np.integer[Any]]:
     """Return the number of each hash's part; each but the first begins at a bound."""
-    parts = np.zeros(len(hashes), np.int8)
+    parts = np.zeros(len(hashes), np.int8 if len(bounds) < 128 else np.int32)
     for least in bounds:
         if least < 1 << 64:
             parts += hashes >= np.uint64(least)
