@@ -150,6 +150,29 @@ def test_a_mix_in_a_mix_has_its_share_and_its_own_shares(datasets: dict[str, too
     assert set(ids) >= set(range(500))
 
 
+def test_a_mix_without_end_in_one_that_ends_goes_on_in_the_next_epoch(datasets: dict[str, toolkit.Dataset]) -> None:
+    endless = toolkit.mix({"b": datasets["b"], "c": datasets["c"]}, {"b": 1, "c": 1})
+    mix = toolkit.mix({"a": datasets["a"][:30], "rest": endless}, {"a": 1, "rest": 1}, exhausted="stop")
+    given_by_b: list[int] = []
+    with mix.loader(batch_size=10, shuffle="full") as loader:
+        for _ in range(36):  # far beyond 16 epochs, where 64 bits of 2**60 samples an epoch end
+            for batch in loader:
+                there = zip(batch.source, batch["id"].tolist(), batch.mask.tolist(), strict=True)
+                given_by_b += [number for source, number, is_there in there if is_there and source == "rest/b"]
+    laps = [given_by_b[start : start + 90] for start in range(0, len(given_by_b) - 89, 90)]
+    assert len(laps) > 4
+    assert all(len(set(lap)) == 90 for lap in laps)
+    assert len({tuple(lap) for lap in laps}) == len(laps)
+
+
+def test_an_epoch_that_would_never_end_is_refused(datasets: dict[str, toolkit.Dataset]) -> None:
+    endless = toolkit.mix({"b": datasets["b"], "c": datasets["c"]})
+    with pytest.raises(UsageError, match="never comes to an end here: the sources of rest begin anew"):
+        toolkit.mix({"a": datasets["a"], "rest": endless}, exhausted="continue")
+    with pytest.raises(UsageError, match="never comes to an end here"):
+        toolkit.mix({"rest": endless}, exhausted="stop")
+
+
 def test_the_same_dataset_twice_views_and_pipelines(datasets: dict[str, toolkit.Dataset]) -> None:
     head = datasets["a"][:10]
     mix = toolkit.mix({"head": head, "all": datasets["a"], "tail": datasets["a"][490:]}, exhausted="continue")

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Mix", "MixLoader", "PlannedSource", "mix"]
 
+_MOST_ROWS = 1 << 59  # of an epoch: half of what stands for a mix without end
 _KEY = 0  # of how sources are dealt: the same under every seed, so that the mix itself can be asked for counts
 
 
@@ -69,6 +70,12 @@ class Mix:
         self.dataset: Dataset = concat([one.dataset if isinstance(one, Mix) else one for one in self.datasets.values()])
         rows = [self._samples(name) for name in self.datasets]
         self._plan = MixPlan(rows, list(self.weights.values()), _KEY, exhausted)
+        if not self.repeats and self._plan.rows > _MOST_ROWS:
+            endless = listed(name for name, one in self.datasets.items() if isinstance(one, Mix) and one.repeats)
+            raise UsageError(
+                f"exhausted={self.exhausted!r} never comes to an end here: the sources of {endless} begin anew. Make "
+                'that one with "continue" or "stop", or this one with "repeat"'
+            )
 
     def __len__(self) -> int:
         """Samples of an epoch. Raises TypeError: the sources begin anew, and the mix has no end."""
@@ -139,10 +146,13 @@ class Mix:
     def _order(self, options: LoaderOptions, seed: int, samples: int | None) -> MixedOrder:
         """Return the order of epochs, of `samples` where sources begin anew; `seed` keys the orders of the sources."""
         orders: list[Ordered] = []
+        taken = None if self.repeats else self._plan.given(self._plan.rows).tolist()  # of each source by an epoch
         for number, source in enumerate(self.datasets.values()):
             own = fold_all(seed, number)
             if isinstance(source, Mix):
-                orders.append(source._order(options, own, source._plan.rows if source.repeats else None))
+                # Where this mix ends, one without end goes on in the next epoch where it was in this one.
+                endless = source._plan.rows if taken is None else taken[number]
+                orders.append(source._order(options, own, endless if source.repeats else None))
             else:
                 orders.append(Order(len(source), options.shuffle, own))
         firsts = starts([self._samples_joined(source) for source in self.datasets.values()]).tolist()
