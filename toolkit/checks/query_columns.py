@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -14,14 +14,12 @@ import pyarrow.compute as pc
 from toolkit.errors import CorruptTableError, UsageError
 from toolkit.format.manifest import Manifest
 from toolkit.format.schema import DIGEST, KEY, Kind, stored_order
+from toolkit.loader.dataset.in_polars import check_times, held_type, refusal
 
 if TYPE_CHECKING:
     import polars as pl
 
 __all__ = ["ROWS", "Meaning", "QueryColumn", "columns_of", "polars_type", "series_of", "split_column"]
-
-_DAY_SECONDS = 86_400
-_MOST = 2**63 - 1
 
 
 class Meaning(enum.Enum):
@@ -58,7 +56,7 @@ class QueryColumn:
     @property
     def refusal(self) -> str | None:
         """Why polars can't hold its values; None when it can."""
-        return None if self.type is None else _refusal(self.type)
+        return None if self.type is None else refusal(self.type)
 
 
 ROWS = QueryColumn(name="__rows__", meaning=Meaning.NOTHING, in_star=False)
@@ -116,7 +114,7 @@ def polars_type(column: QueryColumn) -> pl.DataType:
     if column.refusal is not None:
         raise UsageError(f"column {column.name!r} can't be queried: {column.refusal}. Leave it out")
     try:
-        return pl.Series("", pa.nulls(0, _held_type(column.type))).dtype  # pa.array() of a list would import pandas
+        return pl.Series("", pa.nulls(0, held_type(column.type))).dtype  # pa.array() of a list would import pandas
     except pl.exceptions.PolarsError as error:  # a time zone that nobody knows
         reason = str(error).partition("\n")[0]
         raise UsageError(f"column {column.name!r} can't be queried: {reason} Leave it out") from error
@@ -138,8 +136,8 @@ def series_of(column: QueryColumn, arrays: Sequence[pa.Array], rows: int, split:
     values = pa.chunked_array(arrays, column.type)
     if column.meaning is Meaning.NAMES:
         return _named(column, values)
-    _check_times(column.name, arrays)
-    held = _held_type(values.type)
+    check_times(column.name, arrays)
+    held = held_type(values.type)
     return pl.Series(column.name, values if held == values.type else values.cast(held))
 
 
@@ -171,57 +169,3 @@ def _check_ids(column: QueryColumn, ids: pa.ChunkedArray | pa.Array) -> None:
             f"the dataset contradicts itself: column {column.stored!r} has the id {wrong}, and there are "
             f"{len(column.names)} classes. No copy of it is right: pack again"
         )
-
-
-def _refusal(dtype: pa.DataType) -> str | None:
-    what = None
-    if pa.types.is_decimal256(dtype):
-        what = f"polars has no {dtype}, decimals of more than 38 digits"
-    elif pa.types.is_decimal(dtype) and not 0 <= dtype.scale <= dtype.precision:
-        what = f"polars has no {dtype}, a decimal of that scale"
-    elif pa.types.is_interval(dtype):
-        what = f"polars has no {dtype}, intervals of months"
-    elif pa.types.is_fixed_size_list(dtype) and dtype.list_size == 0:
-        what = f"polars has no {dtype}, lists of no values"
-    elif pa.types.is_struct(dtype) and dtype.num_fields == 0:
-        what = f"polars has no {dtype}, structs of nothing"
-    return what or next(filter(None, map(_refusal, _parts(dtype))), None)
-
-
-def _held_type(dtype: pa.DataType) -> pa.DataType:
-    """Return the type with wide decimals for narrow ones: within lists and structs polars mistakes these."""
-    if pa.types.is_decimal(dtype):
-        return pa.decimal128(dtype.precision, dtype.scale)
-    if pa.types.is_struct(dtype):
-        return pa.struct([child.with_type(_held_type(child.type)) for child in dtype])
-    if pa.types.is_map(dtype) or not dtype.num_fields:
-        return dtype
-    item = dtype.value_field.with_type(_held_type(dtype.value_type))
-    if pa.types.is_fixed_size_list(dtype):
-        return pa.list_(item, dtype.list_size)
-    return pa.large_list(item) if pa.types.is_large_list(dtype) else pa.list_(item)
-
-
-def _parts(dtype: pa.DataType) -> Iterator[pa.DataType]:
-    yield from (dtype.field(i).type for i in range(dtype.num_fields))
-
-
-def _check_times(name: str, arrays: Sequence[pa.Array]) -> None:
-    """Raise UsageError for what polars would make another time of: it has neither seconds nor times beyond a day."""
-    for array in arrays:
-        dtype = array.type
-        if pa.types.is_struct(dtype):
-            _check_times(name, array.flatten())
-        elif dtype.num_fields:
-            _check_times(name, [array.flatten()])
-        elif getattr(dtype, "unit", "") == "s" and (pa.types.is_timestamp(dtype) or pa.types.is_duration(dtype)):
-            _check_range(name, array.view(pa.int64()), -(_MOST // 1000), _MOST // 1000)
-        elif pa.types.is_time(dtype):
-            ticks = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[dtype.unit] * _DAY_SECONDS
-            _check_range(name, array.view(pa.int32() if dtype.bit_width == 32 else pa.int64()), 0, ticks - 1)
-
-
-def _check_range(name: str, values: pa.Array, least: int, most: int) -> None:
-    bounds: dict[str, Any] = pc.min_max(values).as_py()
-    if bounds["min"] is not None and not least <= bounds["min"] <= bounds["max"] <= most:
-        raise UsageError(f"column {name!r} has a time that polars can't hold, so it can't be queried. Leave it out")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -200,3 +201,28 @@ def test_reads_are_checked(damaged: Path) -> None:
     assert len(ds.filter(pc.field("label") == 0).to_arrow()) == 70
     with pytest.raises(CorruptShardError, match=r"column image\.bytes"):
         ds.to_arrow()
+
+
+def test_narrow_decimals_in_lists_and_structs_are_what_was_stored(tmp_path: Path) -> None:
+    from conftest import _commit_rows
+
+    price = pa.decimal32(3, 1)
+    values = [Decimal("1.5"), Decimal("-2.5"), None]
+    lists = pa.array([[value] for value in values], pa.list_(price))
+    structs = pa.array([{"price": value} for value in values], pa.struct({"price": price}))
+    batch = pa.record_batch({"__key__": list("abc"), "lists": lists, "structs": structs})
+    _commit_rows(tmp_path / "ds", {"train": [[batch]]})
+    frame = toolkit.open(tmp_path / "ds").to_polars()
+    assert frame["lists"].to_list() == [[value] for value in values]
+    assert frame["structs"].to_list() == [{"price": value} for value in values]
+    with pytest.raises(UsageError, match="to_hf: Arrow type decimal32"):
+        toolkit.open(tmp_path / "ds").to_hf()
+
+
+def test_times_that_pandas_has_none_for_are_named(tmp_path: Path) -> None:
+    from conftest import _commit_rows
+
+    days = pa.array([0, 2**31 - 1], pa.int32()).view(pa.date32())
+    _commit_rows(tmp_path / "ds", {"train": [[pa.record_batch({"__key__": ["a", "b"], "day": days})]]})
+    with pytest.raises(UsageError, match=r"to_pandas: column 'day', date32\[day\]: .*Leave it out"):
+        toolkit.open(tmp_path / "ds").to_pandas()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import decimal
 import itertools
 import math
 from collections.abc import Callable
@@ -211,6 +212,40 @@ def part_of(value: bytes, seed: int, ends: list[float]) -> int:
     """Which part a key or group goes to, by the words of the documentation."""
     hashed = xxhash.xxh64_intdigest(value, xxhash.xxh64_intdigest(f"toolkit split 1:{seed}".encode()))
     return sum(hashed >= int(end * 2.0**64) for end in ends)
+
+
+def test_more_parts_than_a_byte_counts(ds: toolkit.Dataset) -> None:
+    parts = ds.split_by({f"p{number}": 1 / 300 for number in range(300)})
+    assert sorted(itertools.chain(*(part.keys() for part in parts.values()))) == sorted(ds.keys())
+    assert any(len(parts[f"p{number}"]) for number in range(128, 300))
+
+
+_FAR = 2**63 - 1
+_TEN = decimal.Decimal(10)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array([0, _FAR, -_FAR, 5, None], pa.timestamp("s")),
+        pa.array([0, _FAR, -_FAR, 5, None], pa.timestamp("us", "+05:30")),
+        pa.array([0, _FAR, -_FAR, 5, None], pa.duration("s")),
+        pa.array([0, 200_000 * 10**9, -1, 5, None], pa.time64("ns")),
+        pa.array([0, 2**31 - 1, -1, 5, None], pa.int32()).view(pa.time32("s")),
+        pa.array([0 * _TEN, _TEN**69, -(_TEN**69), 5 * _TEN, None], pa.decimal256(76, 0)),
+        pa.array([0 * _TEN, 50 * _TEN, -50 * _TEN, 5 * _TEN, None], pa.decimal128(5, -1)),
+    ],
+    ids=lambda values: str(values.type),
+)
+def test_what_polars_can_not_hold_is_sorted_all_the_same(tmp_path: Path, values: pa.Array) -> None:
+    from conftest import _commit_rows
+
+    _commit_rows(tmp_path / "ds", {"train": [[pa.record_batch({"__key__": list("abcde"), "at": values})]]})
+    opened = toolkit.open(tmp_path / "ds")
+    assert opened.sort("at").keys() == ["c", "a", "d", "b", "e"]
+    assert opened.sort("at", descending=True).keys() == ["b", "d", "a", "c", "e"]
+    with pytest.raises(UsageError, match=r"polars|time zone"):
+        opened.to_polars()
 
 
 @QUICK

@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from toolkit.errors import UsageError
 from toolkit.format.schema import is_list_of_ids
+from toolkit.loader.dataset.in_polars import check_times, held_type, refusal
 from toolkit.loader.dataset.opened import Stored
 from toolkit.loader.dataset.tables import held_by, packed_form
 
@@ -46,7 +47,10 @@ def with_polars(stored: Stored, read: pa.Table) -> pl.DataFrame:
     """Return a polars frame, labels as an Enum of the class names: to_physical() gives the ids."""
     import polars as pl
 
-    frame = pl.DataFrame({name: pl.Series(name, pl.from_arrow(read[name])) for name in read.column_names})
+    for name in read.column_names:
+        _check_polars_can(name, read[name])
+    held = {name: read[name].cast(held_type(read[name].type)) for name in read.column_names}
+    frame = pl.DataFrame({name: _series(name, column) for name, column in held.items()})
     for name in read.column_names:
         if _is_label(stored, name):
             for chunk in read[name].chunks:
@@ -72,7 +76,10 @@ def with_pandas(stored: Stored, read: pa.Table) -> Any:
         column = named[name]
         nullable = _NULLABLE.get(column.type) if column.null_count else None
         mapped = {} if nullable is None else {column.type: pd.api.types.pandas_dtype(nullable)}
-        columns[name] = column.to_pandas(types_mapper=mapped.get)
+        try:
+            columns[name] = column.to_pandas(types_mapper=mapped.get)
+        except (pa.ArrowException, ValueError, OverflowError) as error:  # times that Python has none for
+            raise UsageError(f"to_pandas: column {name!r}, {column.type}: {error}. Leave it out") from error
     return pd.DataFrame(columns, index=pd.RangeIndex(len(read)))
 
 
@@ -83,7 +90,10 @@ def with_features(stored: Stored, read: pa.Table) -> Any:
         from datasets.table import InMemoryTable
     except ImportError as error:
         raise _not_installed("to_hf", "datasets") from error
-    features = datasets.Features.from_arrow_schema(read.schema.remove_metadata())
+    try:
+        features = datasets.Features.from_arrow_schema(read.schema.remove_metadata())
+    except ValueError as error:
+        raise UsageError(f"to_hf: {error} Leave that column out, or take to_arrow()") from error
     for name in read.column_names:
         held = held_by(stored, name)
         feature = None if held is None else packed_form(held).feature
@@ -99,6 +109,23 @@ def with_features(stored: Stored, read: pa.Table) -> Any:
             features[name] = of_lists(datasets.ClassLabel(names=list(stored.classes[name])))
     table = read.replace_schema_metadata().cast(features.arrow_schema)
     return datasets.Dataset(InMemoryTable(table), info=datasets.DatasetInfo(features=features))
+
+
+def _check_polars_can(name: str, column: pa.ChunkedArray) -> None:
+    reason = refusal(column.type)
+    if reason is not None:
+        raise UsageError(f"to_polars: column {name!r}: {reason}. Leave it out, or take to_arrow()")
+    check_times(name, column.chunks)
+
+
+def _series(name: str, column: pa.ChunkedArray) -> pl.Series:
+    import polars as pl
+
+    try:
+        return pl.Series(name, pl.from_arrow(column))
+    except pl.exceptions.PolarsError as error:  # a time zone that it doesn't know
+        reason = str(error).partition("\n")[0]
+        raise UsageError(f"to_polars: column {name!r}: {reason} Leave it out, or take to_arrow()") from error
 
 
 def _is_label(stored: Stored, name: str) -> bool:

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from toolkit.errors import UsageError
 from toolkit.format.schema import KEY, is_scalar
+from toolkit.loader.dataset.in_polars import refusal
 from toolkit.loader.dataset.naming import checked_names
 from toolkit.loader.dataset.opened import Stored
 from toolkit.loader.dataset.tables import held_by, read_table
@@ -48,10 +50,9 @@ def sorted_places(
 
 def _check_sortable(stored: Stored, name: str) -> None:
     dtype = stored.schema.field(name).type
+    is_time = pa.types.is_temporal(dtype) and not pa.types.is_interval(dtype)
     is_text = dtype in (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
-    if held_by(stored, name) is not None or not (
-        is_scalar(dtype) or is_text or pa.types.is_temporal(dtype) or pa.types.is_decimal(dtype)
-    ):
+    if held_by(stored, name) is not None or not (is_scalar(dtype) or is_text or is_time or pa.types.is_decimal(dtype)):
         raise UsageError(f"sort: column {name} holds {dtype}, which has no order: numbers, texts and times have one")
 
 
@@ -69,9 +70,21 @@ def _order(read: pa.Table, down: Sequence[bool]) -> NDArray[np.int64]:
             columns[key] = -numbers if is_down else numbers
             turned.append(False)
         else:
-            columns[key] = pl.Series(key, pl.from_arrow(column))
+            columns[key] = pl.Series(key, pl.from_arrow(_comparable(column)))
             turned.append(is_down)
     frame = pl.DataFrame(columns).lazy().with_row_index(_ROW)
     # By the lazy engine, which takes half as long as the eager one does.
     order = frame.sort(list(columns), descending=turned, nulls_last=True, maintain_order=True).select(_ROW).collect()
     return order[_ROW].to_numpy().astype(np.int64)
+
+
+def _comparable(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return values that polars compares as it would those, had it their type."""
+    dtype = column.type
+    if pa.types.is_temporal(dtype):  # it has neither seconds, nor times beyond a day, nor all time zones
+        plain = pa.int32() if dtype.bit_width == 32 else pa.int64()
+        return pa.chunked_array([chunk.view(plain) for chunk in column.chunks], plain)
+    if refusal(dtype) is not None:  # decimals: it has those of 38 digits
+        ranks = pc.rank(column, tiebreaker="dense")
+        return pa.chunked_array([pc.if_else(column.combine_chunks().is_valid(), ranks, None)])
+    return column
