@@ -92,7 +92,7 @@ def dealt(
 
 def _parts(hashes: NDArray[np.uint64], bounds: Sequence[int]) -> NDArray[np.integer[Any]]:
     """Return the number of each hash's part; each but the first begins at a bound."""
-    parts = np.zeros(len(hashes), np.int8 if len(bounds) < 128 else np.int32)
+    parts: NDArray[Any] = np.zeros(len(hashes), np.int8 if len(bounds) < 128 else np.int32)
     for least in bounds:
         if least < 1 << 64:
             parts += hashes >= np.uint64(least)
