@@ -17,7 +17,7 @@ from sources import tars
 
 import toolkit
 from toolkit import slot
-from toolkit.errors import ChangedFileError, RejectsError, SampleError, SourceError, ToolkitError
+from toolkit.errors import ChangedFileError, NotFoundError, RejectsError, SampleError, SourceError, ToolkitError
 from toolkit.storage.memory import MemoryStore
 
 
@@ -256,3 +256,15 @@ def test_an_error_about_a_file_says_what_can_be_done(tmp_path: Path) -> None:
     os.utime(photos / "cat/0000.jpg", ns=(5, 5))
     with pytest.raises(ChangedFileError, match=r"as it was, or open the source anew$"):
         ds[0]
+
+
+def test_columns_of_a_tar_have_the_names_that_they_are_opened_by(tmp_path: Path) -> None:
+    """In a tar they are jpg and cls."""
+    given = tar(tmp_path)
+    whole = toolkit.open(given)
+    for name in ("image", "label"):
+        ds = toolkit.open(given, columns=[name])
+        assert [one.name for one in ds.columns] == [name]
+        assert ds[3][name] == whole[3][name]
+    with pytest.raises(NotFoundError, match="has no column 'jpg'; it has label, image"):
+        toolkit.open(given, columns=["jpg"])

@@ -155,6 +155,7 @@ def test_another_users_sum_proves_nothing(store: LocalStore, home: Path, monkeyp
         (b'{"roots": []}', "no roots"),
         (b'{"roots": {"../x": "/a"}}', "no root with"),
         (b'{"roots": {"": "/a"}}', "no root with"),
+        (b'{"roots": {"source": "/\\ud800"}}', "no path"),
         (b" " * (1 << 20) + b"{}", "more than"),
     ],
 )

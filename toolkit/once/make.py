@@ -97,13 +97,13 @@ def of_objects(source: Any, given: Mapping[str, Any], limit: int) -> MemoryStore
 
 
 def _for_kind(files: Files) -> dict[str, Any]:
-    """Return the options, `columns` only where the kind takes it: of other sources all are read, and some delivered."""
+    """Return the options, `columns` only where the kind takes these names: else all are read, and some given."""
     given = dict(files.options)
     if "columns" in given:
         plain = {name: value for name, value in given.items() if name != "columns"}
         job = make_job([*files.paths, _NAME], take(options_of(PackJob), plain))
         kind, _ = make_source(job.source_kind, job.source_options)
-        if "columns" not in named(kind).accepts:
+        if "columns" not in named(kind).accepts or named(kind).renames:
             return plain
     return given
 

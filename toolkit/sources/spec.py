@@ -51,6 +51,7 @@ class SourceSpec(ABC):
             of such that are fainter: 0 is not faint, and 2 is fainter than 1.
         texts_by: The kind that reads the texts of its inputs, where they become tokens; None: it does so itself.
         told_by: The option that says that an input is of this kind, if there is one; no file says it then.
+        renames: Its columns are called otherwise than its fields, unless options say how: `jpg` is `image`.
         in_place: Its media lie in its files as they are, and read() can say where.
     """
 
@@ -65,6 +66,7 @@ class SourceSpec(ABC):
     is_faint: ClassVar[int] = 0
     texts_by: ClassVar[str | None] = None
     told_by: ClassVar[str | None] = None
+    renames: ClassVar[bool] = False
     in_place: ClassVar[bool] = False
 
     @abstractmethod

@@ -150,7 +150,7 @@ def _check_said(place: str, roots: Any) -> None:
 
 
 def _path_fault(path: str) -> str | None:
-    if not path or "\0" in path:
+    if not path or "\0" in path or not _is_text(path):
         return "that is no path"
     if "://" in path:
         return "only local folders are read"
@@ -159,6 +159,14 @@ def _path_fault(path: str) -> str | None:
     if ".." in path.split("/"):
         return "a path with '..' leads out of where it lies"
     return None
+
+
+def _is_text(path: str) -> bool:
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _unproved(said: RootsFile) -> str | None:

@@ -106,7 +106,13 @@ def test_what_is_told_of_them(packed: tuple[Path, Path], capsys: pytest.CaptureF
     assert raw.bytes is not None
     assert (raw.bytes.min, raw.bytes.max) == (min(sizes), max(sizes))
     first = inspect(str(packed[1]), samples=1).first[0].media["image"]
-    assert first.document() == {"width": 80, "height": 60, "format": "raw", "bytes": 80 * 60 * 3}
+    assert first.document() == {
+        "read": True,
+        "width": 80,
+        "height": 60,
+        "format": "raw",
+        "bytes": 80 * 60 * 3,
+    }
     capsys.readouterr()
     assert run(["inspect", str(packed[1])]) == 0
     assert "80 x 60 raw, 14,400 bytes" in capsys.readouterr().out

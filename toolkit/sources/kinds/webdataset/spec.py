@@ -22,6 +22,7 @@ class WebDatasetSpec(SourceSpec):
     sign = "tars by content"
     survey_text = "the headers in tars are read, and compressed tars whole"
     accepts = COMMON | FIELDS | TOKENS | {"limit", "classes", "missing"}  # no key: the names in a tar have it
+    renames = True
     in_place = True
     skips: ClassVar[Mapping[str, tuple[str, str]]] = {
         "folders": ("folder in a tar", "folders in tars"),
