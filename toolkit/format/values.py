@@ -114,11 +114,11 @@ def _bytes(body: Body, buffer: int, start: int, length: int) -> pa.Buffer:
     offset, size = body.buffer(buffer)
     if start < 0 or length < 0 or start + length > size:
         raise DamagedValueError(READ_RANGE, -1)
-    out = np.empty(length, np.uint8)
-    status, chunk = body.read(offset + start, out)
+    out = pa.allocate_buffer(length)  # of Arrow's pool, which has its pages already: numpy's come one fault at a time
+    status, chunk = body.read(offset + start, np.frombuffer(out, np.uint8))
     if status != READ_OK:
         raise DamagedValueError(status, chunk)
-    return pa.py_buffer(out)
+    return out
 
 
 def _bitmap(body: Body, buffer: int, first: int, rows: int) -> pa.Buffer | None:
