@@ -76,7 +76,8 @@ class Scan:
             raise
 
     def _frames(self, wanted: list[str], predicate: pl.Expr | None, n_rows: int | None) -> Iterator[pl.DataFrame]:
-        threads = min(_MOST_THREADS, processors())
+        # Half of the processors: polars computes on all of them, and threads of Python wait for each other besides.
+        threads = max(1, min(_MOST_THREADS, processors() // 2))
         pieces = self._pieces(n_rows, any(self._columns[name].large for name in wanted))
         pool = ThreadPoolExecutor(threads, thread_name_prefix="toolkit-query")
         waiting: deque[Future[pl.DataFrame]] = deque()
@@ -120,11 +121,15 @@ class Scan:
             frame = self._columns_of(piece, wanted)
             return frame if predicate is None else frame.filter(predicate)
         frame = self._columns_of(piece, [name for name in self._columns if name in asked])
-        mask = frame.select(predicate.alias("")).to_series().fill_null(False)
+        mask = frame.select(predicate.alias("")).to_series()
+        if mask.null_count():
+            mask = mask.fill_null(False)
         if len(mask) != piece.rows:  # true or false of all rows
             mask = mask.new_from_index(0, piece.rows)
         rest = [name for name in wanted if name not in asked]
-        frame = frame.filter(mask)
+        kept = [name for name in wanted if name in asked]
+        if kept or not wanted:
+            frame = frame.select(kept or frame.columns[:1]).filter(mask)
         if rest:
             # From the first row of a record batch that passes to its last, and those between them that do.
             runs: list[_Run] = []
@@ -138,7 +143,7 @@ class Scan:
                     masks.append(mask.slice(start + low, high - low).to_arrow())
                 start += run.count
             others = self._columns_of(_Piece(piece.part, tuple(runs)), rest, masks)
-            frame = frame.hstack(others.get_columns())
+            frame = frame.hstack(others.get_columns()) if kept else others
         return frame.select(wanted) if wanted else pl.DataFrame(height=frame.height)
 
     def _columns_of(self, piece: _Piece, names: Sequence[str], masks: Sequence[pa.Array] | None = None) -> pl.DataFrame:
