@@ -59,6 +59,13 @@ def test_damaged_files_count_as_not_there(home: Path, damage: str) -> None:
     assert cache().read("a") == b"again"
 
 
+def test_a_folder_in_a_files_place_counts_as_not_there(home: Path) -> None:
+    (home / "toolkit/things/a").mkdir(parents=True, mode=0o700)
+    before = len(os.listdir("/proc/self/fd"))
+    assert cache().read("a") is None
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
 def test_other_peoples_folders_and_files_are_not_believed(home: Path, tmp_path: Path) -> None:
     cache().write("a", b"mine")
     folder = home / "toolkit/things"

@@ -49,10 +49,11 @@ class UserCache:
                 fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
             except OSError:
                 return None
+            found = os.fstat(fd)
+            if not stat.S_ISREG(found.st_mode) or not _is_own(found) or found.st_size > self._most_bytes:
+                os.close(fd)
+                return None
             with os.fdopen(fd, "rb") as file:
-                found = os.fstat(fd)
-                if not stat.S_ISREG(found.st_mode) or not _is_own(found) or found.st_size > self._most_bytes:
-                    return None
                 held = file.read(self._most_bytes + 1)
             data, digest = held[:-_SUM_BYTES], held[-_SUM_BYTES:]
             if hashlib.sha256(data).digest() != digest:
