@@ -6,6 +6,7 @@ import functools
 import os
 import subprocess
 import sys
+from collections import UserList
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,16 +19,13 @@ import pytest
 
 import toolkit
 from toolkit.errors import NotFoundError, SampleError, UsageError
-from toolkit.loader.dataset import fingerprint, tables
+from toolkit.loader.dataset import fingerprint, functions, tables
 
 LIMIT = 2
 
 
-class Calls(list[Any]):
-    """What was asked. No plain list: a function that changes one isn't the same the next time."""
-
-
-CALLS = Calls()
+# What was asked. No plain list: a function that changes one isn't the same the next time.
+CALLS: UserList[Any] = UserList()
 
 
 @pytest.fixture(autouse=True)
@@ -35,6 +33,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(tables, "_MOST_READ", 1)  # few rows are read by the batches that hold them
     monkeypatch.setattr(tables, "RUN_ROWS", 1)  # record batches are read in several runs, of eight rows each
+    monkeypatch.setattr(functions, "RUN_ROWS", 1 << 16)  # and given together
     CALLS.clear()
     return tmp_path / "cache"
 
@@ -332,11 +331,60 @@ def test_code_is_told_apart_by_what_it_does() -> None:
     assert len(set(hashes)) == len(hashes)
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import numpy as np\nN = np.float32(LOOK)\ndef f(x): return x > N\n",
+        "import numpy as np\nN = np.arange(LOOK)\ndef f(x): return x in N\n",
+        "import re\nN = re.compile('LOOK')\ndef f(x): return N.match(x)\n",
+        "import datetime\nN = datetime.date(2020, 1, LOOK)\ndef f(x): return x > N\n",
+        "from decimal import Decimal\nN = Decimal('LOOK')\ndef f(x): return x > N\n",
+        "from pathlib import Path\nN = Path('/LOOK')\ndef f(x): return N.exists()\n",
+        "N = range(LOOK)\ndef f(x): return x in N\n",
+        "from collections import Counter\nN = Counter(a=LOOK)\ndef f(x): return N[x]\n",
+        "from collections import namedtuple\nT = namedtuple('T', 'a')\nN = T(LOOK)\ndef f(x): return x > N.a\n",
+        "class N(str): pass\nM = N('LOOK')\ndef f(x): return x == M\n",
+        "import enum\nclass E(enum.Enum):\n    A = LOOK\ndef f(x): return x > E.A.value\n",
+        "class C:\n    n = LOOK\ndef f(x): return x > C.n\n",
+        "class C:\n    def g(self, x): return x > LOOK\ndef f(x): return C().g(x)\n",
+        "class C:\n    def __init__(self, n): self.n = n\nc = C(LOOK)\ndef f(x): return x > c.n\n",
+        "class C(int):\n    def g(self, x): return x > self\ng = C(LOOK).g\ndef f(x): return g(x)\n",
+        "import functools\n@functools.cache\ndef g(x): return x > LOOK\ndef f(x): return g(x)\n",
+        "import functools\ndef h(n, x): return x > n\ng = functools.partial(h, LOOK)\ndef f(x): return g(x)\n",
+        "N = [lambda x: x > LOOK]\ndef f(x): return all(g(x) for g in N)\n",
+        "N = (min, max)[LOOK - 1]\ndef f(x): return N(x)\n",
+    ],
+)
+def test_a_change_of_what_a_function_uses_is_seen(source: str) -> None:
+    first, again, other = (fingerprint.code_hash(made(source.replace("LOOK", number))) for number in "112")
+    assert first == again
+    assert first != other
+
+
+def test_what_other_programs_change_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = "from os import environ\ndef f(x): return x in environ\n"
+    before = fingerprint.code_hash(made(source))
+    monkeypatch.setenv("ANOTHER", "1")
+    assert fingerprint.code_hash(made(source)) == before
+
+
+def test_objects_that_know_each_other_are_seen_once() -> None:
+    source = (
+        "class N:\n    pass\n"
+        "N.all = nodes = [N() for _ in range(30)]\n"
+        "for node in nodes:\n    node.others = nodes\n"
+        "def f(x): return nodes[0]\n"
+    )
+    assert fingerprint.code_hash(made(source)) == fingerprint.code_hash(made(source))
+
+
 def test_code_hashes_are_the_same_in_every_process() -> None:
     program = (
         "from toolkit.loader.dataset.fingerprint import code_hash\n"
         "WORDS = {'a', 'b', 'c', 'd'}\n"
-        "def f(x): return x in WORDS or x in {'p', 'q', 'r', 's'} or any(y is None for y in x)\n"
+        "class C:\n    words = WORDS\n    def g(self): return self.words\n"
+        "c = C()\n"
+        "def f(x): return c.g() or x in WORDS or x in {'p', 'q', 'r', 's'} or any(y is None for y in x)\n"
         "print(code_hash(f))"
     )
     said = {

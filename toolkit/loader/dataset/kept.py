@@ -22,7 +22,7 @@ from toolkit.storage.user_cache import UserCache
 
 __all__ = ["KeptResult"]
 
-_FORMAT = 1
+_FORMAT = 2
 _MOST_FILES = 1000
 _MOST_BYTES = 1 << 30
 _SHOWN = 80  # characters of a value that an error shows
