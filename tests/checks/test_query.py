@@ -478,3 +478,23 @@ def test_files_that_cannot_be_written(rows: tuple[Path, pl.DataFrame], tmp_path:
         answer.write(tmp_path / "no" / "a.parquet")
     assert list(tmp_path.iterdir()) == []
     assert answer.write(tmp_path / "a.data", format="jsonl")
+
+
+def test_durations_and_days_beyond_the_calendar_are_texts_in_csv(tmp_path: Path) -> None:
+    from conftest import _commit_rows
+
+    far = 2**63 - 1
+    columns = {
+        "took": pa.array([1_500_000, None], pa.duration("us")),
+        "at": pa.array([far, 0], pa.timestamp("us")),
+        "day": pa.array([2**31 - 1, None], pa.int32()).view(pa.date32()),
+        "plain": pa.array([0, None], pa.timestamp("us")),
+    }
+    _commit_rows(tmp_path / "ds", {"train": [[pa.record_batch({KEY: ["a", "b"], **columns})]]})
+    answer = toolkit.query(tmp_path / "ds", "select took, at, day, plain from train")
+    answer.write(tmp_path / "answer.csv")
+    assert (tmp_path / "answer.csv").read_text().splitlines() == [
+        "took,at,day,plain",
+        "0:00:01.500000,294247-01-10T04:00:54.775807,5881580-07-11,1970-01-01T00:00:00.000000",
+        ",1970-01-01 00:00:00,,",
+    ]

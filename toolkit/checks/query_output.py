@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 __all__ = ["FORMATS", "Answer", "text_of", "write_answer"]
 
 FORMATS = ("csv", "jsonl", "arrow", "parquet")
+_DAYS = 95_000_000  # on both sides of 1970: what polars has dates for
+_TICKS = {"ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
 _ENDINGS = {"csv": "csv", "jsonl": "jsonl", "ndjson": "jsonl", "arrow": "arrow", "ipc": "arrow", "parquet": "parquet"}
 
 
@@ -88,7 +90,27 @@ def text_of(answer: Answer, format: str) -> Iterator[str]:
     binary = [name for name, dtype in answer.schema.items() if dtype == pl.Binary]
     yield pl.DataFrame(schema=dict.fromkeys(answer.schema, pl.String)).write_csv()
     for frame in answer.batches():
-        yield frame.with_columns(pl.col(name).bin.encode("hex") for name in binary).write_csv(include_header=False)
+        texts = [_text(column) for column in frame if _is_text(column)]
+        frame = frame.with_columns(*(pl.col(name).bin.encode("hex") for name in binary), *texts)
+        yield frame.write_csv(include_header=False)
+
+
+def _is_text(column: pl.Series) -> bool:
+    """Return whether polars' CSV has no form for values: durations, and days beyond its calendar."""
+    import polars as pl
+
+    if not isinstance(column.dtype, pl.Date | pl.Datetime):
+        return column.dtype == pl.Duration
+    day = _TICKS[column.dtype.time_unit] if isinstance(column.dtype, pl.Datetime) else 1
+    least, most = column.to_physical().min(), column.to_physical().max()
+    return isinstance(least, int) and isinstance(most, int) and not -_DAYS * day < least <= most < _DAYS * day
+
+
+def _text(column: pl.Series) -> pl.Series:
+    import polars as pl
+
+    rows = json_rows(rows_of(column.to_frame().to_arrow()))
+    return pl.Series(column.name, [row[column.name] for row in rows], pl.String)
 
 
 def _sink(lazy: pl.LazyFrame, file: BinaryIO, format: str) -> None:
