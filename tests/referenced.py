@@ -14,7 +14,7 @@ import toolkit
 from toolkit._native.shards.sums import ChunkSums
 from toolkit.format.commit import Transaction
 from toolkit.format.contents import read_classes, read_schema
-from toolkit.format.manifest import Manifest, Split
+from toolkit.format.manifest import Manifest, Split, encode_manifest
 from toolkit.format.pin import resolve
 from toolkit.format.references import REFERENCE_TYPE, REFERENCES, UNHASHED
 from toolkit.format.schema import DIGEST, KEY, arrow_schema
@@ -111,7 +111,7 @@ def refer(
             user={},
         )
         if own:
-            write_roots(store, {"source": str(root)})
+            write_roots(store, {"source": str(root)}, encode_manifest(manifest)[1])
         transaction.commit(manifest, {})
     return dataset
 

@@ -1,7 +1,8 @@
 """The roots.json of a dataset: where the roots of its references lie, and the sum that proves who said so.
 
-{"roots": {"source": "/photos"}, "mac": "…"}; where an older version's roots lie elsewhere than those of the newest one,
-"older" has them by its pin. So a version keeps its roots while another one takes its place.
+{"roots": {"source": "/photos"}, "versions": ["<pin>"], "mac": "…"}; where an older version's roots lie elsewhere than
+those of the newest one, "older" has them by its pin. So a version keeps its roots while another one takes its place.
+The sum holds for the versions that are named: beside another dataset the same file proves nothing.
 """
 
 from __future__ import annotations
@@ -31,10 +32,13 @@ _DOMAIN = b"toolkit roots 1\0"  # nothing else that is made with the key begins 
 
 
 class RootsFile(NamedTuple):
-    """What a roots.json says, unproved: the roots of the newest version, those of older ones elsewhere, its sum."""
+    """What a roots.json says, unproved: the roots of the newest version, those of older ones elsewhere, the pins of all
+    versions that it is for, its sum.
+    """
 
     roots: dict[str, str]
     older: dict[str, dict[str, str]]
+    versions: list[str]
     mac: str | None
 
     def of(self, version: str | None) -> dict[str, str]:
@@ -48,7 +52,7 @@ def read_roots(store: Store) -> RootsFile:
     try:
         data = store.read(ROOTS_FILE, _MOST_BYTES)
     except NotFoundError:
-        return RootsFile({}, {}, None)
+        return RootsFile({}, {}, [], None)
     except NoObjectError as error:
         raise _refused(place, error.reason) from error
     try:
@@ -60,13 +64,13 @@ def read_roots(store: Store) -> RootsFile:
     older = said.get("older", {})
     for roots in (said.get("roots"), *older.values()):
         _check_said(place, roots)
-    mac = said.get("mac")
-    return RootsFile(said["roots"], older, mac if isinstance(mac, str) else None)
+    mac, versions = said.get("mac"), said.get("versions", [])
+    if not isinstance(versions, list) or not all(isinstance(pin, str) for pin in versions):
+        raise _refused(place, "its versions are no list of pins")
+    return RootsFile(said["roots"], older, versions, mac if isinstance(mac, str) else None)
 
 
-def write_roots(
-    store: WritableStore, roots: Mapping[str, str], version: str | None = None, others: Collection[str] = ()
-) -> bool:
+def write_roots(store: WritableStore, roots: Mapping[str, str], version: str, others: Collection[str] = ()) -> bool:
     """Write a dataset's roots.json, so that this user may open it without naming them; tell whether he may.
 
     Without a key of the user's, in a home that can't be written, nothing proves later that it was him.
@@ -84,10 +88,11 @@ def write_roots(
     if not isinstance(store, MemoryStore):  # which nobody else can write
         with contextlib.suppress(StorageError):
             key = user_key(make=True)
-    said = RootsFile(dict(roots), {} if key is None else _kept(store, roots, {*others} - {version}), None)
-    older = {"older": said.older} if said.older else {}
-    sums = {} if key is None else {"mac": _mac(key, said)}
-    data = json.dumps({"roots": said.roots, **older, **sums}, indent=1, sort_keys=True)
+    kept = {} if key is None else _kept(store, {*others} - {version})
+    older = {pin: of for pin, of in kept.items() if any(roots.get(name) != place for name, place in of.items())}
+    said = RootsFile(dict(roots), older, sorted([version, *kept]), None)
+    sums = {} if key is None else {"versions": said.versions, "mac": _mac(key, said)}
+    data = json.dumps({"roots": said.roots, **({"older": older} if older else {}), **sums}, indent=1, sort_keys=True)
     store.write(ROOTS_FILE, data.encode() + b"\n")
     return key is not None
 
@@ -111,7 +116,7 @@ def followed(store: Store, version: str | None) -> dict[str, str]:
             elsewhere.append(name)
         absolute[name] = place
     if elsewhere:
-        why = _unproved(said)
+        why = _unproved(said, version)
         if why is not None or not all(os.path.isabs(absolute[name]) for name in elsewhere):
             first = elsewhere[0]
             raise _refused(
@@ -128,13 +133,11 @@ def how_to_name(name: str) -> str:
     return f"Say where it is: toolkit.open(…, roots={{{name!r}: '/path'}}), or --roots {name}=/path"
 
 
-def _kept(store: Store, roots: Mapping[str, str], versions: Collection[str]) -> dict[str, dict[str, str]]:
-    """Return where the roots of these versions lie, of those that have one elsewhere."""
+def _kept(store: Store, versions: Collection[str]) -> dict[str, dict[str, str]]:
+    """Return where the roots of those of these versions lie that this user wrote roots for."""
     with contextlib.suppress(UsageError, StorageError):
         before = read_roots(store)
-        if before.roots and _unproved(before) is None:
-            said = {version: before.of(version) for version in sorted(versions)}
-            return {version: of for version, of in said.items() if any(roots.get(name) != of[name] for name in of)}
+        return {version: before.of(version) for version in sorted(versions) if _unproved(before, version) is None}
     return {}
 
 
@@ -169,8 +172,8 @@ def _is_text(path: str) -> bool:
     return True
 
 
-def _unproved(said: RootsFile) -> str | None:
-    """Say why nothing proves that this user's own index wrote these roots, or None: it did."""
+def _unproved(said: RootsFile, version: str | None) -> str | None:
+    """Say why nothing proves that this user's own index wrote these roots for a version, or None: it did."""
     if said.mac is None:
         return "nothing shows that you wrote it"
     key = user_key()
@@ -178,7 +181,7 @@ def _unproved(said: RootsFile) -> str | None:
         return "you have no key that could show that you wrote it"
     if not hmac.compare_digest(_mac(key, said), said.mac.lower() if said.mac.isascii() else ""):
         return "it wasn't written by you, or was changed since"
-    return None
+    return None if version in said.versions else "it was written for another dataset"
 
 
 def _refused(place: str, why: str, names: Collection[str] = ()) -> UsageError:
@@ -187,6 +190,5 @@ def _refused(place: str, why: str, names: Collection[str] = ()) -> UsageError:
 
 
 def _mac(key: bytes, said: RootsFile) -> str:
-    whole = [said.roots, said.older] if said.older else said.roots
-    text = json.dumps(whole, sort_keys=True, separators=(",", ":")).encode()
+    text = json.dumps([said.roots, said.older, said.versions], sort_keys=True, separators=(",", ":")).encode()
     return hmac.new(key, _DOMAIN + text, hashlib.sha256).hexdigest()

@@ -149,4 +149,5 @@ def test_the_roots_of_each_version(world: IndexWorld, fresh: Scenario, append: S
 def roots(made: Scenario) -> dict[str, Any]:
     said: dict[str, Any] = json.loads(made.end["ds/roots.json"])
     assert len(said.pop("mac")) == 64
+    assert made.pin in said.pop("versions")
     return said
