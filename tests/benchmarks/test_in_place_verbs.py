@@ -37,4 +37,4 @@ def test_every_side_answers(tmp_path: Path) -> None:
 def test_a_case_that_is_none_is_told() -> None:
     done = subprocess.run([sys.executable, SCRIPT, "--case", "verb"], capture_output=True, text=True, timeout=60)
     assert done.returncode == 2
-    assert "begin with --case verbs|read_bytes|" in done.stderr
+    assert "begin with --case verbs|query|read_bytes|" in done.stderr
