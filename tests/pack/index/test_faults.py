@@ -100,7 +100,7 @@ def scenario(request: pytest.FixtureRequest) -> Scenario:
 def test_killed_at_every_call(world: IndexWorld, scenario: Scenario) -> None:
     """And when the second run is done, a power cut takes nothing of it away."""
     two_passes = "--key-conflict" in scenario.args
-    for at in some_of(scenario.calls if not scenario.old else scenario.commit, each=30 if two_passes else 12):
+    for at in some_of(scenario.calls if not scenario.old else scenario.commit, each=60 if two_passes else 24):
         world.begin(scenario.start)
         disk = Disk(world.folder, scenario.start)
         assert world.traced(disk, scenario.args, at, KILL).code == KILL, at
@@ -114,7 +114,7 @@ def test_killed_at_every_call(world: IndexWorld, scenario: Scenario) -> None:
 def test_a_power_cut_between_calls(world: IndexWorld, name: str, request: pytest.FixtureRequest) -> None:
     made: Scenario = request.getfixturevalue(name)
     disk = Disk(world.folder, made.start)
-    taken, tried = set(some_of(made.commit, each=9)), set()
+    taken, tried = set(some_of(made.commit, each=18)), set()
     for at, call in enumerate(made.trace, 1):
         disk.do(call)
         for kept, seed in (("sure", 0), ("names", 0), ("any", at)) if at in taken else ():
@@ -130,7 +130,7 @@ def test_a_power_cut_between_calls(world: IndexWorld, name: str, request: pytest
 @pytest.mark.parametrize("name", ["fresh", "overwrite", "unhashed"])
 def test_failing_at_calls(world: IndexWorld, name: str, request: pytest.FixtureRequest) -> None:
     made: Scenario = request.getfixturevalue(name)
-    for at in some_of(made.calls if not made.old else made.commit, each=15):
+    for at in some_of(made.calls if not made.old else made.commit, each=30):
         world.begin(made.start)
         ended = world.run(made.args, at, errno.ENOSPC)
         world.check(made)
