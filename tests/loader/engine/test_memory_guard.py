@@ -37,7 +37,7 @@ _LOOP = """
             elif who == "program":
                 kept.append(np.ones(4 << 20, np.uint8))
             else:
-                time.sleep(2)
+                time.sleep(0.5)
         print("no error")
     except LoaderError as error:
         print(error)
