@@ -17,7 +17,9 @@ from turns import BenchmarkError
 import toolkit
 from toolkit.checks.verify import verify
 
-TASK = ("--open-shards", "2", "6", "--shards", "2", "4", "--orders", "4e3", "1e6", "--picture-bytes", "2e7")
+pytestmark = pytest.mark.usefixtures("compiled_once")
+
+TASK = ("--open-shards", "2", "--shards", "2", "4", "--orders", "4e3", "1e6", "--picture-bytes", "2e7")
 
 
 @pytest.fixture(scope="module")
