@@ -71,7 +71,13 @@ def test_figures(cli: Cli, flowers: Path, packed: Path) -> None:
     first = document["first"][0]
     assert (first["split"], first["row"], first["key"]) == ("train", 0, "train/daisy/0.jpg")
     assert first["labels"] == {"label": "daisy"}
-    assert first["images"]["image"] == {"bytes": files[0].stat().st_size, "width": 40, "height": 30, "format": "JPEG"}
+    assert first["images"]["image"] == {
+        "bytes": files[0].stat().st_size,
+        "width": 40,
+        "height": 30,
+        "format": "JPEG",
+        "read": True,
+    }
     assert [(s["split"], s["row"]) for s in document["first"]] == [
         *(("train", row) for row in range(5)),
         *(("val", row) for row in range(4)),

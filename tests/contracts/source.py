@@ -306,7 +306,7 @@ class SourceContract:
             assert [one.row for one in rows] == [one.row for one in listed]
             assert [one.places for one in placed] == [one.places for one in listed]
             assert not any(value is not None for one in listed for value in one.media.values())
-            assert any(one.media for one in placed)
+            assert any(one.media for one in placed) == bool(rows)
             for one in placed:
                 assert one.places.keys() == one.media.keys()
                 for column, value in one.media.items():

@@ -127,7 +127,7 @@ def test_a_wheel_holds_what_runs_and_is_small(wheel: Path) -> None:
     assert {Path(name).suffix for name in names if ".dist-info/" not in name} == {".py", ".pyi", ".so", ".typed"}
     modules = [name for name in names if name.endswith(".so")]
     assert len(modules) == len(list((ROOT / "toolkit/_native").rglob("*.pyx"))) + 1  # and what they share
-    assert wheel.stat().st_size < 2_000_000, wheel.stat().st_size
+    assert wheel.stat().st_size < 2_500_000, wheel.stat().st_size
 
 
 @pytest.mark.slow
