@@ -82,7 +82,7 @@ class Checkout:
     def _run(self, *arguments: object, cpus: set[int] | None = None, said: str = "") -> str:
         env = environment(str(self.root), str(self.root / "benchmarks"), OMP_NUM_THREADS="1")
         env.pop("PYTHONDONTWRITEBYTECODE", None)  # what is installed is compiled once, not at every start
-        env.setdefault("PYTHONPYCACHEPREFIX", str(self.work / "pycache"))
+        env["PYTHONPYCACHEPREFIX"] = str(self.work / "pycache")
         command = ["taskset", "-c", ",".join(map(str, sorted(cpus)))] if cpus else []
         command += [sys.executable, *map(str, arguments)]
         done = subprocess.run(command, capture_output=True, text=True, check=False, env=env, input=said, cwd=self.work)

@@ -17,9 +17,7 @@ from turns import BenchmarkError
 import toolkit
 from toolkit.checks.verify import verify
 
-pytestmark = pytest.mark.usefixtures("compiled_once")
-
-TASK = ("--open-shards", "2", "--shards", "2", "4", "--orders", "4e3", "1e6", "--picture-bytes", "2e7")
+TASK = ("--open-shards", "2", "6", "--shards", "2", "4", "--orders", "4e3", "1e6", "--picture-bytes", "2e7")
 
 
 @pytest.fixture(scope="module")

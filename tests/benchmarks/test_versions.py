@@ -8,8 +8,6 @@ import pytest
 import versions
 from pictures import make_folder
 
-pytestmark = pytest.mark.usefixtures("compiled_once")
-
 
 def test_both_checkouts_are_measured(tmp_path: Path) -> None:
     make_folder(tmp_path / "in", {"a": 8})
