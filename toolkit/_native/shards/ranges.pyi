@@ -1,4 +1,5 @@
 from collections.abc import Sequence
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +21,8 @@ def read_range(
 ) -> bytes | None: ...
 
 class Ranges:
-    def __init__(
-        self,
+    def __new__(
+        cls,
         roots: NDArray[np.int32],
         paths: Sequence[bytes | None],
         offsets: NDArray[np.int64],
@@ -31,7 +32,7 @@ class Ranges:
         mtimes_ns: NDArray[np.int64] | None = None,
         *,
         walk: bool = False,
-    ) -> None: ...
+    ) -> Self: ...
     def look(self, statuses: NDArray[np.int32], bad_chunks: NDArray[np.int64]) -> int: ...
     def read(
         self,
