@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from typer.core import TyperCommand
 
+from toolkit.cli.cmd_pack import PackCommand
 from toolkit.cli.config_options import ConfigOption, SetOption
-from toolkit.cli.flags import flag, gathered, with_options
+from toolkit.cli.flags import flag, with_options
 from toolkit.cli.jobs import give_up, run_job, show_plan
 from toolkit.cli.options import DebugOption, JsonOption, ProgressOption, QuietOption
 from toolkit.errors import UsageError
@@ -20,8 +20,8 @@ from toolkit.sources.registry import every
 __all__ = ["IndexCommand", "index"]
 
 
-class IndexCommand(TyperCommand):
-    """As PackCommand, and with words for flags that only a pack has."""
+class IndexCommand(PackCommand):
+    """With words for flags that only a pack has."""
 
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
         """Read the arguments. Raises UsageError for a flag that only a pack has."""
@@ -30,12 +30,7 @@ class IndexCommand(TyperCommand):
         for name in sorted(PACK_ONLY):
             if flag_of(name) in given:
                 raise UsageError(f"{flag_of(name)} means nothing for values that stay where they are: pack them")
-        return super().parse_args(ctx, gathered(args, "--pair", lambda text: "{}" in text))
-
-    def collect_usage_pieces(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
-        """Return the words of the usage line."""
-        shown = [param for param in self.get_params(ctx) if not getattr(param, "hidden", False)]
-        return ["[OPTIONS]", *(piece for param in shown for piece in param.get_usage_pieces(ctx))]
+        return super().parse_args(ctx, args)
 
 
 def _source_text() -> str:

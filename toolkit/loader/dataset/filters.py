@@ -13,12 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from toolkit.errors import SampleError, UsageError, did_you_mean
+from toolkit.errors import UsageError, did_you_mean
 from toolkit.format.schema import DIGEST, KEY, is_own_name
 from toolkit.loader.dataset.naming import Names
 from toolkit.loader.dataset.opened import Opened, Stored
 from toolkit.loader.dataset.selection import Bits
-from toolkit.loader.dataset.tables import in_threads, read_column
+from toolkit.loader.dataset.tables import in_threads, missing_error, read_column
 
 __all__ = ["column_numbers", "matching_rows"]
 
@@ -59,18 +59,7 @@ def column_numbers(stored: Stored, column: str, rows: NDArray[np.int64]) -> NDAr
     """
     taken = read_column(stored, column, rows).cast(pa.int64())
     if taken.null_count:
-        missing = np.flatnonzero(taken.is_null().to_numpy())
-        place = stored.fetcher.place(int(rows[missing[0]]))
-        raise SampleError(
-            f"{len(missing)} of {len(rows)} samples have no {column}, the first is {place}: "
-            f"leave them out with .filter(pc.field({column!r}).is_valid())",
-            dataset=place.dataset,
-            shard=place.shard,
-            row=place.row,
-            key=place.key,
-            slot=column,
-            step="read",
-        )
+        raise missing_error(stored, column, rows, taken)
     return np.asarray(taken.to_numpy(), np.int64)
 
 

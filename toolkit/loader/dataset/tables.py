@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from toolkit.errors import SampleError
 from toolkit.format.layout import leaf_name
 from toolkit.format.media import StoredForm
 from toolkit.format.references import is_reference
@@ -20,7 +21,18 @@ from toolkit.loader.dataset.opened import Opened, Stored
 from toolkit.pipelines.media import Held, held_medium
 from toolkit.processors import processors
 
-__all__ = ["RUN_ROWS", "Run", "Wanted", "held_by", "in_threads", "packed_form", "read_column", "read_table", "wanted"]
+__all__ = [
+    "RUN_ROWS",
+    "Run",
+    "Wanted",
+    "held_by",
+    "in_threads",
+    "missing_error",
+    "packed_form",
+    "read_column",
+    "read_table",
+    "wanted",
+]
 
 _MOST_OFFSET = (1 << 31) - 1  # what the offsets of a plain text or list column reach
 _MOST_READ = 16  # rows of a split for each one asked for, up to which all are read
@@ -224,3 +236,24 @@ def _media(stored: Stored, column: str, held: Held, rows: NDArray[np.int64]) -> 
                     children.append(pa.array(fetcher.texts(leaf, located, fetcher.bytes(leaf, located)), child.type))
             missing = pa.array([file is None for file in files])
             yield pa.StructArray.from_arrays(children, fields=list(form.type), mask=missing)
+
+
+def missing_error(
+    stored: Stored, column: str, rows: NDArray[np.int64] | None, read: pa.ChunkedArray, instead: str = ""
+) -> SampleError:
+    """Return the error that says which samples of a column that was read at `rows` have no value.
+
+    `instead` is what else can be done than to leave them out.
+    """
+    first = int(np.flatnonzero(read.is_null().to_numpy())[0])
+    place = stored.fetcher.place(first if rows is None else int(rows[first]))
+    return SampleError(
+        f"{read.null_count} of {len(read)} samples have no {column}, the first is {place}: leave them out with "
+        f".filter(pc.field({column!r}).is_valid()){instead}",
+        dataset=place.dataset,
+        shard=place.shard,
+        row=place.row,
+        key=place.key,
+        slot=column,
+        step="read",
+    )

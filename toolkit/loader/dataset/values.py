@@ -9,13 +9,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from toolkit.errors import SampleError, UsageError
+from toolkit.errors import UsageError
 from toolkit.escapes import short
 from toolkit.format.schema import is_scalar
 from toolkit.format.values import python_values
 from toolkit.loader.dataset.opened import Stored
 from toolkit.loader.dataset.samples import Samples
-from toolkit.loader.dataset.tables import held_by, read_column
+from toolkit.loader.dataset.tables import held_by, missing_error, read_column
 
 __all__ = ["UNSET", "column_values"]
 
@@ -67,18 +67,8 @@ def _filled(
     stored: Stored, column: str, rows: NDArray[np.int64] | None, read: pa.ChunkedArray, missing: Any
 ) -> pa.ChunkedArray:
     if missing is UNSET:
-        first = int(np.flatnonzero(read.is_null().to_numpy())[0])
-        place = stored.fetcher.place(first if rows is None else int(rows[first]))
-        raise SampleError(
-            f"{read.null_count} of {len(read)} samples have no {column}, the first is {place}: leave them out with "
-            f".filter(pc.field({column!r}).is_valid()), or say what stands for them: column({column!r}, missing=-1)",
-            dataset=place.dataset,
-            shard=place.shard,
-            row=place.row,
-            key=place.key,
-            slot=column,
-            step="read",
-        )
+        instead = f", or say what stands for them: column({column!r}, missing=-1)"
+        raise missing_error(stored, column, rows, read, instead)
     try:
         value = pa.scalar(missing, read.type)
         if pa.types.is_integer(read.type) and value.as_py() not in (None, missing):
